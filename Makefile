@@ -1,0 +1,41 @@
+# Everything needs only a clone, Python >= 3.10 and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint parity bench clean
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(BIN)/pip:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+install: $(VENV)/.installed ## install the program into .venv
+
+demo: $(VENV)/.installed ## run the main job on an embedded default
+	$(BIN)/python -m nas.demo
+
+test: $(VENV)/.installed-dev ## run the tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+parity: $(VENV)/.installed-dev ## compare the supernet with extracted models, 200 per space
+	$(BIN)/python -m tests.parity --per-space 200
+
+bench: $(VENV)/.installed ## run every benchmark, one JSON line each
+	@for script in benchmarks/*.py; do $(BIN)/python $$script; done
+
+clean: ## delete the environment and caches
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

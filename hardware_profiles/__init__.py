@@ -1,0 +1,1 @@
+"""The price list per device: knows units and opaque workloads, never the supernet."""

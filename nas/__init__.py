@@ -1,0 +1,1 @@
+"""Composition: the command line, costs, tasks, training runs, search, export and report."""

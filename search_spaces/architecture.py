@@ -1,0 +1,300 @@
+"""An architecture is a value: frozen, canonical, JSON both ways, and named by its content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from search_spaces import kinds
+from search_spaces.errors import Fault, InputError
+from search_spaces.schema import NORMS, PLACEMENTS, POSITIONS, Dims, Facts, Value
+
+SCHEMA_VERSION = 1
+FAMILIES = {"lm": ("decoder",), "encoder": ("encoder",), "seq2seq": ("encoder", "decoder")}
+"""The families and the stacks each has."""
+
+
+@dataclass(frozen=True)
+class BlockConfig:
+    """A block: its kind and exactly the dims that kind declares, sorted by name."""
+
+    kind: str
+    dims: tuple[tuple[str, Value], ...] = ()
+
+    @classmethod
+    def of(cls, kind: str, dims: Dims) -> BlockConfig:
+        return cls(kind, tuple(sorted(dims.items())))
+
+    def __getitem__(self, name: str) -> Value:
+        return dict(self.dims)[name]
+
+    def __str__(self) -> str:
+        return f"{self.kind}({', '.join(f'{name}={value}' for name, value in self.dims)})"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer: a token mixer, a cross-attention where the stack has one, a feed-forward.
+
+    Layers that name the same slot share its weights; the cross-attention lives in the mixer's slot.
+    """
+
+    mixer: BlockConfig
+    ffn: BlockConfig
+    mixer_slot: int
+    ffn_slot: int
+    cross: BlockConfig | None = None
+
+    def parts(self) -> Iterator[tuple[str, BlockConfig, int]]:
+        """(role, block, slot) in the order they run."""
+        yield "mixer", self.mixer, self.mixer_slot
+        if self.cross is not None:
+            yield "cross", self.cross, self.mixer_slot
+        yield "ffn", self.ffn, self.ffn_slot
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Everything the plain model needs, and nothing else. Depth is the length of a stack.
+
+    Raises:
+        InputError: the fields contradict each other or a kind's rules, or say in two ways what a
+            canonical architecture says in one.
+    """
+
+    family: str
+    vocab_size: int
+    context: int
+    width: int
+    embedding: BlockConfig
+    head: BlockConfig
+    encoder: tuple[Layer, ...] = ()
+    decoder: tuple[Layer, ...] = ()
+    n_classes: int = 0
+    n_types: int = 0
+    positions: str = "learned"
+    norm: str = "layernorm"
+    placement: str = "pre"
+    bias: bool = True
+    share_inputs: bool = True
+    """Whether source and target tokens share one embedding (seq2seq)."""
+
+    def __post_init__(self) -> None:
+        faults = list(_faults(self))
+        if faults:
+            raise InputError("architecture", faults)
+
+    @property
+    def stacks(self) -> dict[str, tuple[Layer, ...]]:
+        return {name: getattr(self, name) for name in FAMILIES[self.family]}
+
+    @property
+    def depth(self) -> int:
+        return len(self.encoder) + len(self.decoder)
+
+    def facts(self, causal: bool) -> Facts:
+        """What blocks may know; `causal` is true inside a decoder."""
+        return Facts(
+            width=self.width, context=self.context, vocab_size=self.vocab_size, n_classes=self.n_classes,
+            n_types=self.n_types, causal=causal, positions=self.positions, norm=self.norm,
+            placement=self.placement, bias=self.bias,
+        )
+
+    def head_facts(self) -> Facts:
+        """What the head may know: also what it can tie to."""
+        rank = dict(self.embedding.dims).get("rank", self.width)
+        facts = self.facts(causal=False).as_dict()
+        return Facts(**{**facts, "rank": rank, "projects": kinds.get(self.embedding.kind).projects})  # type: ignore[arg-type]
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 of the canonical JSON."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        data: dict[str, Any] = {"schema_version": SCHEMA_VERSION}
+        data |= {name: getattr(self, name) for name in _PLAIN}
+        data["embedding"] = _block_dict(self.embedding)
+        data["head"] = _block_dict(self.head)
+        for name, layers in self.stacks.items():
+            data[name] = [_layer_dict(layer) for layer in layers]
+        return data
+
+    def to_json(self) -> str:
+        """Canonical JSON: sorted keys, no spaces."""
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str, where: str = "architecture") -> Architecture:
+        """The architecture a JSON text describes.
+
+        Raises:
+            InputError: the text is not JSON, or not an architecture.
+        """
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InputError(where, f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}; "
+                                    "the file may be cut off") from None
+        try:
+            return cls.from_dict(data)
+        except InputError as error:
+            raise InputError(where, error.faults) from None
+
+    @classmethod
+    def from_dict(cls, data: object) -> Architecture:
+        """The inverse of `to_dict`. Raises InputError."""
+        data = _table(data, "")
+        version = data.pop("schema_version", None)
+        if version != SCHEMA_VERSION:
+            raise InputError("architecture", [Fault("schema_version", f"{version!r}; this version reads {SCHEMA_VERSION}")])
+        parsed: dict[str, Any] = {}
+        for name, value in data.items():
+            if name in ("encoder", "decoder"):
+                if not isinstance(value, list):
+                    raise InputError("architecture", [Fault(name, "must be a list of layers")])
+                parsed[name] = tuple(_read_layer(layer, f"{name}.{i}") for i, layer in enumerate(value))
+            elif name in ("embedding", "head"):
+                parsed[name] = _read_block(value, name)[0]
+            elif name in _PLAIN:
+                parsed[name] = value
+            else:
+                raise InputError("architecture", [Fault(name, f"unknown key; allowed: {', '.join(_ALL)}")])
+        missing = [name for name in ("family", "vocab_size", "context", "width", "embedding", "head")
+                   if name not in parsed]
+        if missing:
+            raise InputError("architecture", [Fault(name, "is missing") for name in missing])
+        return cls(**parsed)
+
+
+_PLAIN = ("family", "vocab_size", "context", "width", "n_classes", "n_types", "positions", "norm", "placement",
+          "bias", "share_inputs")
+_ALL = (*_PLAIN, "embedding", "head", "encoder", "decoder")
+
+
+def canonical_block(kind: str, values: Dims, facts: Facts) -> BlockConfig:
+    """The canonical block that says the same as `kind` with these resolved dims."""
+    declared = kinds.get(kind)
+    if declared.canonical:
+        kind, values = declared.canonical(dict(values), facts.as_dict())
+    return BlockConfig.of(kind, values)
+
+
+@lru_cache(maxsize=100_000)
+def _block_faults(block: BlockConfig, role: str, facts: Facts) -> tuple[Fault, ...]:
+    """What is wrong with one block in its place."""
+    try:
+        kind = kinds.get(block.kind)
+    except KeyError as error:
+        return (Fault("kind", str(error.args[0])),)
+    if kind.role != role:
+        return (Fault("kind", f"{kind.name} is a {kind.role}; allowed: {', '.join(kinds.names(role))}"),)
+    faults = kind.faults(dict(block.dims), facts.as_dict())
+    if not faults:
+        canonical = canonical_block(block.kind, dict(block.dims), facts)
+        if canonical != block:
+            faults = [Fault("", f"{block} has dims without effect; write {canonical}")]
+    return tuple(faults)
+
+
+def _faults(arch: Architecture) -> Iterator[Fault]:
+    yield from _plain_faults(arch)
+    if arch.family not in FAMILIES or any(_plain_faults(arch)):
+        return
+    for name in ("encoder", "decoder"):
+        layers = getattr(arch, name)
+        if (name in FAMILIES[arch.family]) != bool(layers):
+            yield Fault(name, "must have layers" if not layers else f"family {arch.family} has no {name}")
+            return
+    yield from _placed(_block_faults(arch.embedding, "embedding", arch.facts(False)), "embedding")
+    if arch.embedding.kind in kinds.registry():
+        yield from _placed(_block_faults(arch.head, "head", arch.head_facts()), "head")
+        yield from _family_faults(arch)
+    for name, layers in arch.stacks.items():
+        yield from _stack_faults(name, layers, arch)
+
+
+def _family_faults(arch: Architecture) -> Iterator[Fault]:
+    head = kinds.registry().get(arch.head.kind)
+    if head and head.role == "head" and arch.family != "encoder" and not head.over_words:
+        yield Fault("head.kind", f"{head.name} gives no logits of words, which the family {arch.family} needs")
+
+
+def _plain_faults(arch: Architecture) -> Iterator[Fault]:
+    words = {"family": tuple(FAMILIES), "positions": POSITIONS, "norm": NORMS, "placement": PLACEMENTS}
+    for name, allowed in words.items():
+        if getattr(arch, name) not in allowed:
+            yield Fault(name, f"{getattr(arch, name)!r} is not allowed; allowed: {', '.join(allowed)}")
+    for name, least in {"vocab_size": 1, "context": 1, "width": 1, "n_classes": 0, "n_types": 0}.items():
+        value = getattr(arch, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            yield Fault(name, f"{value!r} is not allowed; allowed: a whole number >= {least}")
+    for name in ("bias", "share_inputs"):
+        if not isinstance(getattr(arch, name), bool):
+            yield Fault(name, f"{getattr(arch, name)!r} is not allowed; allowed: true or false")
+    if arch.family != "seq2seq" and arch.share_inputs is False:
+        yield Fault("share_inputs", "false is for seq2seq only")
+
+
+def _stack_faults(name: str, layers: tuple[Layer, ...], arch: Architecture) -> Iterator[Fault]:
+    facts = arch.facts(causal=name == "decoder")
+    has_cross = arch.family == "seq2seq" and name == "decoder"
+    owners: dict[tuple[str, int], BlockConfig] = {}
+    for i, layer in enumerate(layers):
+        if (layer.cross is not None) != has_cross:
+            yield Fault(f"{name}.{i}.cross", "is missing" if has_cross else "only a seq2seq decoder has one")
+        for role, block, slot in layer.parts():
+            where = f"{name}.{i}.{role}"
+            if isinstance(slot, bool) or not isinstance(slot, int) or slot < 0:
+                yield Fault(f"{where}.slot", f"{slot!r} is not allowed; allowed: a whole number >= 0")
+            elif owners.setdefault((role, slot), block) != block:
+                yield Fault(where, f"{block} uses slot {slot}, which holds {owners[role, slot]}; "
+                                   "one slot has one kind and one set of dims")
+            yield from _placed(_block_faults(block, role, facts), where)
+
+
+def _placed(faults: tuple[Fault, ...], where: str) -> Iterator[Fault]:
+    for fault in faults:
+        yield Fault(f"{where}.{fault.key}" if fault.key else where, fault.says)
+
+
+def _block_dict(block: BlockConfig, slot: int | None = None) -> dict[str, Value]:
+    data: dict[str, Value] = {"kind": block.kind, **dict(block.dims)}
+    return data if slot is None else {**data, "slot": slot}
+
+
+def _layer_dict(layer: Layer) -> dict[str, Any]:
+    return {role: _block_dict(block, None if role == "cross" else slot) for role, block, slot in layer.parts()}
+
+
+def _table(data: object, where: str) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise InputError("architecture", [Fault(where, f"must be a JSON object, not {type(data).__name__}")])
+    return dict(data)
+
+
+def _read_block(data: object, where: str) -> tuple[BlockConfig, Any]:
+    table = _table(data, where)
+    kind, slot = table.pop("kind", None), table.pop("slot", None)
+    if not isinstance(kind, str):
+        raise InputError("architecture", [Fault(f"{where}.kind", f"{kind!r} is not the name of a kind")])
+    for name, value in table.items():
+        if not isinstance(value, (int, float, bool, str)):
+            raise InputError("architecture", [Fault(f"{where}.{name}", f"{value!r} is not a number, word or truth value")])
+    return BlockConfig.of(kind, table), slot
+
+
+def _read_layer(data: object, where: str) -> Layer:
+    table = _table(data, where)
+    unknown = sorted(set(table) - {"mixer", "cross", "ffn"})
+    if unknown:
+        raise InputError("architecture", [Fault(f"{where}.{unknown[0]}", "unknown key; allowed: mixer, cross, ffn")])
+    mixer, mixer_slot = _read_block(table.get("mixer"), f"{where}.mixer")
+    ffn, ffn_slot = _read_block(table.get("ffn"), f"{where}.ffn")
+    cross = _read_block(table["cross"], f"{where}.cross")[0] if "cross" in table else None
+    return Layer(mixer, ffn, mixer_slot, ffn_slot, cross)

@@ -1,0 +1,1 @@
+"""Published models as architectures, with the figures their publications print."""

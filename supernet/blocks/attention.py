@@ -1,0 +1,50 @@
+"""Multi-head self-attention, with grouped key/value heads where fewer of them are asked for."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from search_spaces.schema import ALL_HEADS, PER_HEAD, Dim, Kind, Rule
+from supernet.attention import MultiHead
+from supernet.call import Call
+
+HEADS = (
+    Dim("n_heads", int, "query heads"),
+    Dim("head_dim", int, "channels of a head", default="width/n_heads", expressions=(PER_HEAD,)),
+    Dim("n_kv_heads", int, "key/value heads, clipped to n_heads", default="n_heads", at_most="n_heads",
+        expressions=(ALL_HEADS,)),
+)
+"""The dims of everything that attends."""
+HEAD_RULES = (
+    Rule(("n_kv_heads", "n_heads"), lambda kv, heads: heads % kv == 0, "n_kv_heads must divide n_heads"),
+)
+
+
+class SelfAttention(nn.Module):
+    """Every token looks at every token it may see."""
+
+    def __init__(self, *, width: int, causal: bool, positions: str, context: int, bias: bool, n_heads: int,
+                 head_dim: int, n_kv_heads: int) -> None:
+        super().__init__()
+        self.attend = MultiHead(
+            query_dim=width, memory_dim=width, out_dim=width, n_heads=n_heads, head_dim=head_dim,
+            n_kv_heads=n_kv_heads, bias=bias, causal=causal, rotary_length=context if positions == "rotary" else 0,
+        )
+
+    def forward(self, x: Tensor, call: Call) -> Tensor:
+        return self.attend(x, x, call.mask, call.record)
+
+
+KIND = Kind(
+    name="attention",
+    role="mixer",
+    module=SelfAttention,
+    help="multi-head self-attention",
+    dims=HEADS,
+    facts=("width", "causal", "positions", "context", "bias"),
+    rules=(
+        *HEAD_RULES,
+        Rule(("head_dim", "positions"), lambda head_dim, positions: positions != "rotary" or head_dim % 2 == 0,
+             "rotary positions need an even head_dim"),
+    ),
+)

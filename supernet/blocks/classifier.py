@@ -1,0 +1,74 @@
+"""Heads that look at the whole sequence: class logits, or the pooled features alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from search_spaces.schema import Dim, Kind, Rule
+from supernet.blocks.lookup import TABLE_STD
+from supernet.layout import Layout
+
+
+def pool_tokens(x: Tensor, mask: Tensor | None, how: str) -> Tensor:
+    """(batch, n, width) -> (batch, width): the first token, or the mean of the real ones."""
+    if how == "first":
+        return x[:, 0]
+    if mask is None:
+        return x.mean(dim=1)
+    real = mask[..., None].to(x.dtype)
+    return (x * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)
+
+
+class Classifier(nn.Module):
+    """pool -> (Lin, tanh) -> class logits."""
+
+    def __init__(self, *, width: int, n_classes: int, pool: str, pooler: bool) -> None:
+        super().__init__()
+        self.pool = pool
+        self.pooler = nn.Linear(width, width) if pooler else None
+        self.drop = nn.Dropout(0.0)
+        self.classes = nn.Linear(width, n_classes)
+
+    def forward(self, x: Tensor, mask: Tensor | None, tied: Mapping[str, Tensor]) -> Tensor:
+        x = pool_tokens(x, mask, self.pool)
+        if self.pooler is not None:
+            x = torch.tanh(self.pooler(x))
+        return self.classes(self.drop(x))
+
+    def layouts(self) -> dict[str, Layout]:
+        return {"classes.weight": Layout(init=TABLE_STD)}
+
+
+class Features(nn.Module):
+    """The encoder's output as it is; the pooler of published encoders is kept where asked."""
+
+    def __init__(self, *, width: int, pooler: bool) -> None:
+        super().__init__()
+        self.pooler = nn.Linear(width, width) if pooler else None
+
+    def forward(self, x: Tensor, mask: Tensor | None, tied: Mapping[str, Tensor]) -> Tensor:
+        return x if self.pooler is None else torch.tanh(self.pooler(x[:, 0]))
+
+
+POOLER = Dim("pooler", bool, "whether a Lin and tanh follow the pooling", default=False)
+
+CLASSIFIER = Kind(
+    name="classifier",
+    role="head",
+    module=Classifier,
+    help="class logits of the whole sequence",
+    dims=(Dim("pool", str, "what stands for the sequence", default="mean", choices=("first", "mean")), POOLER),
+    facts=("width", "n_classes"),
+    rules=(Rule(("pool", "n_classes"), lambda _, n_classes: n_classes >= 2, "a classifier needs n_classes >= 2"),),
+)
+FEATURES = Kind(
+    name="features",
+    role="head",
+    module=Features,
+    help="the encoder's output",
+    dims=(POOLER,),
+    facts=("width",),
+)

@@ -1,0 +1,41 @@
+"""Lightweight or dynamic convolution over all channels: a token mixer without attention."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from search_spaces.schema import Dim, Kind, Rule
+from supernet.call import Call
+from supernet.convolution import ConvBranch
+
+CONV_DIMS = (
+    Dim("kernel", int, "length of the kernel", odd=True),
+    Dim("conv_heads", int, "kernels, each shared by consecutive channels", default=4),
+    Dim("conv", str, "learned (light) or computed (dynamic) kernels", default="light", choices=("light", "dynamic")),
+    Dim("glu", bool, "whether the first map is gated", default=True),
+)
+"""The dims of everything that convolves."""
+
+
+class Convolution(nn.Module):
+    """Every token mixes with its neighbours."""
+
+    def __init__(self, *, width: int, causal: bool, bias: bool, kernel: int, conv_heads: int, conv: str,
+                 glu: bool) -> None:
+        super().__init__()
+        self.convolve = ConvBranch(channels=width, kernel=kernel, conv_heads=conv_heads, conv=conv, glu=glu,
+                                   causal=causal, bias=bias)
+
+    def forward(self, x: Tensor, call: Call) -> Tensor:
+        return self.convolve(x, call.mask)
+
+
+KIND = Kind(
+    name="conv",
+    role="mixer",
+    module=Convolution,
+    help="lightweight or dynamic convolution",
+    dims=CONV_DIMS,
+    facts=("width", "causal", "bias"),
+    rules=(Rule(("conv_heads", "width"), lambda heads, width: width % heads == 0, "conv_heads must divide the width"),),
+)

@@ -1,0 +1,48 @@
+"""DeLighT's token mixer: a DExTra unit followed by single-head attention at half the width."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from search_spaces.schema import SCALED_DEPTH, SCALED_MULTIPLIER, Dim, Kind, Rule
+from supernet.attention import MultiHead
+from supernet.call import Call
+from supernet.dextra import DExTra, most_groups
+
+DEXTRA_DIMS = (
+    Dim("depth", int, "group-linear layers of the DExTra unit", expressions=(SCALED_DEPTH,)),
+    Dim("multiplier", float, "how many times the unit widens its input", least=0.01, expressions=(SCALED_MULTIPLIER,)),
+    Dim("group_start", int, "groups of the first layer: 2 as released, 1 as in the formula", default=2, most=2),
+)
+"""The dims of everything that holds a DExTra unit."""
+
+
+class DeLight(nn.Module):
+    """Attend where a deep, narrow transformation has prepared the tokens."""
+
+    def __init__(self, *, width: int, causal: bool, positions: str, context: int, depth: int, multiplier: float,
+                 group_start: int) -> None:
+        super().__init__()
+        half = width // 2
+        self.dextra = DExTra(in_dim=width, inner_dim=half, out_dim=half, depth=depth, multiplier=multiplier,
+                             group_start=group_start, max_groups=most_groups(width))
+        self.attend = MultiHead(query_dim=half, memory_dim=half, out_dim=width, n_heads=1, head_dim=half, n_kv_heads=1,
+                                bias=True, causal=causal, rotary_length=context if positions == "rotary" else 0)
+
+    def forward(self, x: Tensor, call: Call) -> Tensor:
+        x = self.dextra(x)
+        return self.attend(x, x, call.mask, call.record)
+
+
+KIND = Kind(
+    name="delight",
+    role="mixer",
+    module=DeLight,
+    help="DExTra unit and single-head attention",
+    dims=DEXTRA_DIMS,
+    facts=("width", "causal", "positions", "context"),
+    rules=(
+        Rule(("multiplier", "width"), lambda _, width: width % 8 == 0 and (width // 2) % most_groups(width) == 0,
+             "a DExTra unit needs a width that is a multiple of 8 and whose half its groups divide"),
+    ),
+)

@@ -1,0 +1,60 @@
+"""DeLighT's token embedding: a narrow table widened by a DExTra unit."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from torch import Tensor, nn
+
+from search_spaces.schema import Dim, Kind, Rule
+from supernet.blocks.delight import DEXTRA_DIMS
+from supernet.blocks.lookup import TABLE_STD, table
+from supernet.dextra import DExTra, most_groups
+from supernet.layout import Layout
+from supernet.tables import Table, sinusoids
+
+
+class DextraLookup(nn.Module):
+    """ids -> table of `rank` -> DExTra to the model's width, plus positions."""
+
+    def __init__(self, *, width: int, vocab_size: int, context: int, positions: str, rank: int, scale: bool, depth: int,
+                 multiplier: float, group_start: int) -> None:
+        super().__init__()
+        self.factor = rank**0.5 if scale else 1.0
+        self.table = table(vocab_size, rank)
+        self.dextra = DExTra(in_dim=rank, inner_dim=width // 2, out_dim=width, depth=depth, multiplier=multiplier,
+                             group_start=group_start, max_groups=most_groups(width))
+        self.place = table(context, width) if positions == "learned" else None
+        self.waves = Table(partial(sinusoids, context, width)) if positions == "sinusoidal" else None
+        self.drop = nn.Dropout(0.0)
+
+    def forward(self, tokens: Tensor, types: Tensor | None = None) -> Tensor:
+        """tokens: (batch, n)."""
+        x = self.dextra(self.table(tokens) * self.factor)
+        n = x.shape[1]
+        if self.place is not None:
+            x = x + self.place.weight[:n]
+        if self.waves is not None:
+            x = x + self.waves.values[:n]
+        return self.drop(x)
+
+    def layouts(self) -> dict[str, Layout]:
+        return {name: Layout(init=TABLE_STD) for name in ("table.weight", "place.weight")}
+
+
+KIND = Kind(
+    name="dextra_lookup",
+    role="embedding",
+    module=DextraLookup,
+    help="narrow embedding table widened by a DExTra unit",
+    dims=(
+        Dim("rank", int, "width of the table"),
+        Dim("scale", bool, "whether rows are scaled by the root of their width", default=True),
+        *DEXTRA_DIMS,
+    ),
+    facts=("width", "vocab_size", "context", "positions"),
+    rules=(
+        Rule(("multiplier", "width"), lambda _, width: width % 8 == 0 and (width // 2) % most_groups(width) == 0,
+             "a DExTra unit needs a width that is a multiple of 8 and whose half its groups divide"),
+    ),
+)

@@ -1,0 +1,54 @@
+"""The position-wise feed-forward network, plain or gated."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from search_spaces.schema import TIMES_WIDTH, Dim, Kind
+from supernet.attention import RESIDUAL_GAIN
+from supernet.call import Call
+from supernet.layout import Layout
+
+ACTIVATIONS = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "elu": F.elu,
+    "softplus": F.softplus,
+    "sigmoid": F.sigmoid,
+}
+
+
+class FeedForward(nn.Module):
+    """act(x W) W2, or (act(x W) * x V) W2 where gated: GLU, ReGLU, GEGLU, SwiGLU by activation."""
+
+    def __init__(self, *, width: int, bias: bool, inner: int, activation: str, gated: bool) -> None:
+        super().__init__()
+        self.activate = ACTIVATIONS[activation]
+        self.up = nn.Linear(width, inner, bias=bias)
+        self.gate = nn.Linear(width, inner, bias=bias) if gated else None
+        self.down = nn.Linear(inner, width, bias=bias)
+        self.drop = nn.Dropout(0.0)
+
+    def forward(self, x: Tensor, call: Call) -> Tensor:
+        if self.gate is None:
+            return self.down(self.drop(self.activate(self.up(x))))
+        return self.down(self.drop(self.activate(self.gate(x)) * self.up(x)))
+
+    def layouts(self) -> dict[str, Layout]:
+        return {"down.weight": Layout(gain=RESIDUAL_GAIN)}
+
+
+KIND = Kind(
+    name="ffn",
+    role="ffn",
+    module=FeedForward,
+    help="feed-forward network",
+    dims=(
+        Dim("inner", int, "inner width", expressions=(TIMES_WIDTH,)),
+        Dim("activation", str, "activation (sigmoid and gated is GLU)", default="gelu", choices=tuple(ACTIVATIONS)),
+        Dim("gated", bool, "whether a second map gates the first", default=False),
+    ),
+    facts=("width", "bias"),
+)

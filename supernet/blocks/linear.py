@@ -1,0 +1,38 @@
+"""An output layer with its own matrix, factorised where asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+
+from search_spaces.schema import FULL, Dim, Kind, Rule
+from supernet.blocks.lookup import TABLE_STD
+from supernet.layout import Layout
+
+
+class LinearHead(nn.Module):
+    """h -> (head_rank) -> one logit per word."""
+
+    def __init__(self, *, width: int, vocab_size: int, head_rank: int) -> None:
+        super().__init__()
+        self.project = nn.Linear(width, head_rank, bias=False) if head_rank != width else None
+        self.words = nn.Linear(head_rank, vocab_size, bias=False)
+
+    def forward(self, x: Tensor, mask: Tensor | None, tied: Mapping[str, Tensor]) -> Tensor:
+        return self.words(x if self.project is None else self.project(x))
+
+    def layouts(self) -> dict[str, Layout]:
+        return {"words.weight": Layout(init=TABLE_STD)}
+
+
+KIND = Kind(
+    name="linear",
+    role="head",
+    over_words=True,
+    module=LinearHead,
+    help="logits from an own matrix",
+    dims=(Dim("head_rank", int, "inner width of the output matrix", default="full", expressions=(FULL,)),),
+    facts=("width", "vocab_size"),
+    rules=(Rule(("head_rank", "width"), lambda rank, width: rank <= width, "head_rank is at most the width"),),
+)

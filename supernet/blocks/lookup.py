@@ -1,0 +1,96 @@
+"""The token embedding: a table, factorised where its rank is less than the model's width."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from search_spaces.schema import FULL, Dim, Kind, Rule, Value
+from supernet.layout import Layout
+from supernet.norms import make_norm
+from supernet.tables import Table, sinusoids
+
+TABLE_STD = 0.02
+
+
+def table(rows: int, dim: int) -> nn.Embedding:
+    """An embedding table whose values are set later, by the layout's rule."""
+    return nn.Embedding(rows, dim, _weight=torch.empty(rows, dim))
+
+
+class Lookup(nn.Module):
+    """ids -> table -> (positions and types) -> linear map to the model's width.
+
+    Args:
+        rank: width of the table; the linear map is left out where it equals the width.
+        positions_at: whether positions and types are added at the `width` or at the `rank`.
+        norm_after: whether the sum is normalised (BERT, ALBERT).
+        scale: whether table rows are multiplied by the square root of their width.
+    """
+
+    def __init__(self, *, width: int, vocab_size: int, context: int, n_types: int, positions: str, norm: str, bias: bool,
+                 rank: int, positions_at: str, norm_after: bool, scale: bool) -> None:
+        super().__init__()
+        at = rank if positions_at == "rank" else width
+        self.factor = rank**0.5 if scale else 1.0
+        self.early = positions_at == "rank"
+        self.table = table(vocab_size, rank)
+        self.project = nn.Linear(rank, width, bias=bias) if rank != width else None
+        self.place = table(context, at) if positions == "learned" else None
+        self.waves = Table(partial(sinusoids, context, at)) if positions == "sinusoidal" else None
+        self.types = table(n_types, at) if n_types else None
+        self.norm = make_norm(norm, at) if norm_after else None
+        self.drop = nn.Dropout(0.0)
+
+    def forward(self, tokens: Tensor, types: Tensor | None = None) -> Tensor:
+        """tokens, types: (batch, n); types default to 0."""
+        x = self.table(tokens) * self.factor
+        if self.early:
+            x = self._place(x, types)
+        if self.project is not None:
+            x = self.project(x)
+        if not self.early:
+            x = self._place(x, types)
+        return self.drop(x)
+
+    def _place(self, x: Tensor, types: Tensor | None) -> Tensor:
+        n = x.shape[1]
+        if self.place is not None:
+            x = x + self.place.weight[:n]
+        if self.waves is not None:
+            x = x + self.waves.values[:n]
+        if self.types is not None:
+            x = x + (self.types.weight[0] if types is None else self.types(types))
+        return x if self.norm is None else self.norm(x)
+
+    def layouts(self) -> dict[str, Layout]:
+        return {name: Layout(init=TABLE_STD) for name in ("table.weight", "place.weight", "types.weight")}
+
+
+def _canonical(dims: dict[str, Value], facts: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:
+    """Where rank and width are one, or nothing is added, it does not matter where it would be."""
+    adds = facts["positions"] in ("learned", "sinusoidal") or facts["n_types"] or dims["norm_after"]
+    if dims["rank"] == facts["width"] or not adds:
+        dims = {**dims, "positions_at": "width"}
+    return "lookup", dims
+
+
+KIND = Kind(
+    name="lookup",
+    role="embedding",
+    module=Lookup,
+    help="embedding table, factorised below the model's width",
+    projects=True,
+    dims=(
+        Dim("rank", int, "width of the table", default="full", expressions=(FULL,)),
+        Dim("positions_at", str, "where positions and types are added", default="width", choices=("width", "rank")),
+        Dim("norm_after", bool, "whether the embedding is normalised", default=False),
+        Dim("scale", bool, "whether rows are scaled by the root of their width", default=False),
+    ),
+    facts=("width", "vocab_size", "context", "n_types", "positions", "norm", "bias"),
+    rules=(Rule(("rank", "width"), lambda rank, width: rank <= width, "the rank is at most the width"),),
+    canonical=_canonical,
+)

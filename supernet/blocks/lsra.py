@@ -1,0 +1,76 @@
+"""Long-short range attention (Lite Transformer): some channels attend, the others are convolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import torch
+from torch import Tensor, nn
+
+from search_spaces.schema import Dim, Kind, Rule, Value
+from supernet.attention import MultiHead
+from supernet.blocks.conv import CONV_DIMS
+from supernet.call import Call
+from supernet.convolution import ConvBranch
+
+
+def attending(width: int, ratio: float) -> Fraction:
+    """How many of `width` channels attend."""
+    return Fraction(str(ratio)) * width
+
+
+class LongShortRange(nn.Module):
+    """The first `ratio` of the channels attend, the rest are convolved; both are put side by side."""
+
+    def __init__(self, *, width: int, causal: bool, positions: str, context: int, bias: bool, ratio: float,
+                 n_heads: int, kernel: int, conv_heads: int, conv: str, glu: bool) -> None:
+        super().__init__()
+        self.split = int(attending(width, ratio))
+        self.attend = MultiHead(
+            query_dim=self.split, memory_dim=self.split, out_dim=self.split, n_heads=n_heads,
+            head_dim=self.split // n_heads, n_kv_heads=n_heads, bias=bias, causal=causal,
+            rotary_length=context if positions == "rotary" else 0,
+        )
+        self.convolve = ConvBranch(channels=width - self.split, kernel=kernel, conv_heads=conv_heads, conv=conv,
+                                   glu=glu, causal=causal, bias=bias)
+
+    def forward(self, x: Tensor, call: Call) -> Tensor:
+        far, near = x[..., : self.split], x[..., self.split :]
+        return torch.cat([self.attend(far, far, call.mask, call.record), self.convolve(near, call.mask)], dim=-1)
+
+
+def _canonical(dims: dict[str, Value], facts: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:
+    """At ratio 1 nothing is convolved and at ratio 0 nothing attends: those are other kinds."""
+    n_heads, width = int(dims["n_heads"]), int(facts["width"])
+    if dims["ratio"] == 1:
+        return "attention", {"n_heads": n_heads, "n_kv_heads": n_heads, "head_dim": width // n_heads}
+    if dims["ratio"] == 0:
+        return "conv", {dim.name: dims[dim.name] for dim in CONV_DIMS}
+    return "lsra", dims
+
+
+def _whole_heads(n_heads: int, ratio: float, width: int, positions: str) -> bool:
+    step = n_heads * (2 if positions == "rotary" else 1)
+    return attending(width, ratio) % step == 0
+
+
+KIND = Kind(
+    name="lsra",
+    role="mixer",
+    module=LongShortRange,
+    help="attention and convolution side by side",
+    dims=(
+        Dim("ratio", float, "share of the channels that attend", least=0, most=1),
+        Dim("n_heads", int, "attention heads"),
+        *CONV_DIMS,
+    ),
+    facts=("width", "causal", "positions", "context", "bias"),
+    rules=(
+        Rule(("n_heads", "ratio", "width", "positions"), _whole_heads,
+             "n_heads must divide ratio x width (twice n_heads where positions are rotary)"),
+        Rule(("conv_heads", "ratio", "width"), lambda heads, ratio, width: (width - attending(width, ratio)) % heads == 0,
+             "conv_heads must divide (1 - ratio) x width"),
+    ),
+    canonical=_canonical,
+)

@@ -1,0 +1,36 @@
+"""BERT's masked-word head: a transformation, then the embedding's own table and a bias."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from search_spaces.schema import Kind
+from supernet.norms import make_norm
+
+
+class MaskedLMHead(nn.Module):
+    """h -> Lin to the table's width, GELU, norm -> table: one logit per word."""
+
+    def __init__(self, *, width: int, rank: int, vocab_size: int, norm: str) -> None:
+        super().__init__()
+        self.transform = nn.Linear(width, rank)
+        self.norm = make_norm(norm, rank)
+        self.bias = nn.Parameter(torch.zeros(vocab_size))
+
+    def forward(self, x: Tensor, mask: Tensor | None, tied: Mapping[str, Tensor]) -> Tensor:
+        return F.linear(self.norm(F.gelu(self.transform(x))), tied["table.weight"], self.bias)
+
+
+KIND = Kind(
+    name="masked_lm",
+    role="head",
+    over_words=True,
+    module=MaskedLMHead,
+    help="logits of masked words",
+    ties=True,
+    facts=("width", "rank", "vocab_size", "norm"),
+)

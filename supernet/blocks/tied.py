@@ -1,0 +1,47 @@
+"""The output layer that uses the embedding's own table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from search_spaces.schema import Dim, Kind, Rule
+
+
+class TiedHead(nn.Module):
+    """h -> rank of the table -> table: one logit per word.
+
+    Args:
+        projection: `shared` reads the embedding's linear map backwards, `own` learns another.
+    """
+
+    def __init__(self, *, width: int, rank: int, projection: str) -> None:
+        super().__init__()
+        self.back = rank != width and projection == "shared"
+        self.project = nn.Linear(width, rank, bias=False) if projection == "own" else None
+
+    def forward(self, x: Tensor, mask: Tensor | None, tied: Mapping[str, Tensor]) -> Tensor:
+        if self.project is not None:
+            x = self.project(x)
+        elif self.back:
+            x = x @ tied["project.weight"]
+        return F.linear(x, tied["table.weight"])
+
+
+KIND = Kind(
+    name="tied",
+    role="head",
+    over_words=True,
+    module=TiedHead,
+    help="logits from the embedding's own table",
+    ties=True,
+    dims=(Dim("projection", str, "which map leads to the table's width", default="shared", choices=("shared", "own")),),
+    facts=("width", "rank"),
+    rules=(
+        Rule(("projection", "projects", "rank", "width"),
+             lambda projection, projects, rank, width: projection == "own" or projects or rank == width,
+             "this embedding has no linear map to share; use own"),
+    ),
+)

@@ -1,0 +1,48 @@
+"""Unit -> plain module."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from search_spaces import kinds
+from search_spaces.units import SUBLAYERS, Unit
+from supernet.layout import entries, initialise
+from supernet.norms import make_norm
+from supernet.sublayer import SubLayer
+
+
+def build_unit(unit: Unit) -> nn.Module:
+    """The plain module of a unit, on the default device, its weights not yet set (see `fresh`)."""
+    facts = dict(unit.facts)
+    if unit.role == "norm":
+        return make_norm(unit.block.kind, int(facts["width"]))
+    kind = kinds.get(unit.block.kind)
+    block: nn.Module = kind.module(**{name: facts[name] for name in kind.facts}, **dict(unit.block.dims))
+    if unit.role not in SUBLAYERS:
+        return block
+    return SubLayer(block, width=int(facts["width"]), norm=str(facts["norm"]), placement=str(facts["placement"]))
+
+
+def build_on_meta(unit: Unit) -> nn.Module:
+    """The plain module of a unit without storage."""
+    with torch.device("meta"):
+        return build_unit(unit)
+
+
+def fresh(module: nn.Module, generator: torch.Generator | None = None) -> nn.Module:
+    """Set every parameter to its starting value, by the rule the supernet's store uses too."""
+    tensors = dict(module.named_parameters())
+    for entry in entries(module):
+        if not entry.is_buffer:
+            tensor = tensors[entry.name]
+            initialise(tensor.data.view(entry.layout.shape or entry.shape), entry, generator)
+    return module
+
+
+def set_dropout(module: nn.Module, rate: float) -> nn.Module:
+    """Set the rate of every dropout in a plain module."""
+    for inner in module.modules():
+        if isinstance(inner, nn.Dropout):
+            inner.p = rate
+    return module

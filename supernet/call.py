@@ -1,0 +1,32 @@
+"""What travels beside the hidden states through a forward pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+
+@dataclass
+class Record:
+    """What blocks report on request: attention maps and auxiliary losses."""
+
+    attention: list[Tensor] = field(default_factory=list)
+    aux_loss: list[Tensor] = field(default_factory=list)
+
+
+@dataclass
+class Call:
+    """The surroundings of one sub-layer's call.
+
+    Args:
+        mask: (batch, length), true where a real token stands; None where all are real.
+        memory: (batch, source length, width), the encoder's output for cross-attention.
+        memory_mask: as `mask`, of the memory.
+        record: filled by blocks; None where nobody asked.
+    """
+
+    mask: Tensor | None = None
+    memory: Tensor | None = None
+    memory_mask: Tensor | None = None
+    record: Record | None = None

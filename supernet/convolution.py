@@ -1,0 +1,72 @@
+"""Lightweight and dynamic convolution over time, as plain modules."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from supernet.attention import RESIDUAL_GAIN
+from supernet.layout import Layout
+
+
+class ConvBranch(nn.Module):
+    """Lin -> (GLU) -> convolution -> Lin on `channels` channels.
+
+    The kernels are normalised by a softmax over their length; `conv_heads` kernels are each shared by
+    consecutive channels. `light` learns the kernels, `dynamic` computes them at every position.
+
+    Args:
+        causal: whether the window ends at the position itself instead of being centred on it.
+    """
+
+    def __init__(self, *, channels: int, kernel: int, conv_heads: int, conv: str, glu: bool, causal: bool,
+                 bias: bool) -> None:
+        super().__init__()
+        self.channels, self.kernel, self.conv_heads = channels, kernel, conv_heads
+        self.glu, self.causal, self.dynamic = glu, causal, conv == "dynamic"
+        self.enter = nn.Linear(channels, 2 * channels if glu else channels, bias=bias)
+        if self.dynamic:
+            self.kernels = nn.Linear(channels, conv_heads * kernel, bias=False)
+        else:
+            self.weight = nn.Parameter(torch.zeros(conv_heads, kernel))
+        self.leave = nn.Linear(channels, channels, bias=bias)
+        self.drop = nn.Dropout(0.0)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """x: (batch, n, channels); padded tokens are silenced before they can be convolved."""
+        x = F.glu(self.enter(x)) if self.glu else self.enter(x)
+        if mask is not None:
+            x = x.masked_fill(~mask[..., None], 0.0)
+        return self.leave(self._dynamic(x) if self.dynamic else self._light(x))
+
+    def _padding(self) -> tuple[int, int]:
+        return (self.kernel - 1, 0) if self.causal else (self.kernel // 2, self.kernel // 2)
+
+    def _light(self, x: Tensor) -> Tensor:
+        kernels = self.drop(self.weight.softmax(dim=-1))
+        kernels = kernels.repeat_interleave(self.channels // self.conv_heads, dim=0)[:, None]
+        return F.conv1d(F.pad(x.transpose(1, 2), self._padding()), kernels, groups=self.channels).transpose(1, 2)
+
+    def _dynamic(self, x: Tensor) -> Tensor:
+        batch, n, _ = x.shape
+        kernels = self.kernels(x).view(batch, n, self.conv_heads, self.kernel).softmax(dim=-1)
+        windows = F.pad(x, (0, 0, *self._padding())).unfold(1, self.kernel, 1)
+        windows = windows.reshape(batch, n, self.conv_heads, -1, self.kernel)
+        return (windows @ self.drop(kernels)[..., None]).flatten(2)
+
+    def layouts(self) -> dict[str, Layout]:
+        """Shorter kernels are the middle (or, causal, the end) of longer ones; GLU halves are stored apart."""
+        near = "suffix" if self.causal else "center"
+        c, halves = self.channels, 2 if self.glu else 1
+        found = {
+            "enter.weight": Layout((halves, c, c), bank="glu" if self.glu else ""),
+            "leave.weight": Layout(gain=RESIDUAL_GAIN),
+        }
+        if self.enter.bias is not None:
+            found["enter.bias"] = Layout((halves, c), bank="glu" if self.glu else "")
+        if self.dynamic:
+            found["kernels.weight"] = Layout((self.conv_heads, self.kernel, c), ("prefix", near, "prefix"))
+        else:
+            found["weight"] = Layout(keep=("prefix", near), init="zeros")
+        return found

@@ -1,0 +1,128 @@
+"""How a module's tensors lie in the shared store. A module declares only what differs from a plain prefix.
+
+A module that needs it has a method `layouts()` giving `{tensor name: Layout}` for its own tensors
+and those of the layers it holds; everything else is stored whole and sliced from the front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+KEEP = ("prefix", "center", "suffix")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How one tensor lies in the store.
+
+    Args:
+        shape: the finer shape the store keeps, where elastic numbers multiply into one axis
+            (heads x head size); the plain tensor is its reshape.
+        keep: per axis of that shape which end a slice keeps: `prefix`, `center` or `suffix`.
+        bank: a name for values that share nothing; tensors of different banks never overlap.
+        parts: (axis, sizes): the axis is made of several segments; each is stored for itself.
+        inputs: axes summed over when the tensor is applied; their product is the fan-in.
+        init: `auto` (from name and shape), `zeros`, `ones`, or a standard deviation.
+        gain: factor on the standard deviation that the fan-in gives.
+    """
+
+    shape: tuple[int, ...] | None = None
+    keep: tuple[str, ...] | None = None
+    bank: str = ""
+    parts: tuple[int, tuple[int, ...]] | None = None
+    inputs: tuple[int, ...] = (-1,)
+    init: str | float = "auto"
+    gain: float = 1.0
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One stored tensor that a plain tensor is read from.
+
+    Args:
+        name: name in the store, relative to the unit's path.
+        shape: the shape this unit needs of it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    keep: tuple[str, ...]
+
+    def window(self, stored: tuple[int, ...]) -> tuple[slice, ...]:
+        """The slice of a stored tensor of that shape."""
+        return tuple(_window(have, need, keep) for have, need, keep in zip(stored, self.shape, self.keep))
+
+
+def _window(have: int, need: int, keep: str) -> slice:
+    start = {"prefix": 0, "center": (have - need) // 2, "suffix": have - need}[keep]
+    return slice(start, start + need)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A tensor of a plain module: its name and shape there, and where it is stored."""
+
+    name: str
+    shape: tuple[int, ...]
+    layout: Layout
+    pieces: tuple[Piece, ...]
+    is_buffer: bool
+
+
+def entries(module: nn.Module) -> tuple[Entry, ...]:
+    """Every learned or random tensor of a plain module with its place in the store.
+
+    Buffers that are not persistent are derived tables; they are recomputed, not stored.
+    """
+    layouts = _layouts(module)
+    names = [(name, tensor, False) for name, tensor in module.named_parameters()]
+    kept = module.state_dict().keys()
+    names += [(name, tensor, True) for name, tensor in module.named_buffers() if name in kept]
+    return tuple(
+        Entry(name, tuple(tensor.shape), layout, tuple(_pieces(name, tuple(tensor.shape), layout)), is_buffer)
+        for name, tensor, is_buffer in names
+        for layout in (layouts.get(name, Layout()),)
+    )
+
+
+def _layouts(module: nn.Module) -> dict[str, Layout]:
+    found: dict[str, Layout] = {}
+    for prefix, inner in module.named_modules():
+        declare = getattr(inner, "layouts", None)
+        if callable(declare):
+            dot = prefix + "." if prefix else ""
+            found |= {dot + name: layout for name, layout in declare().items()}
+    return found
+
+
+def _pieces(name: str, plain_shape: tuple[int, ...], layout: Layout) -> Iterator[Piece]:
+    shape = layout.shape or plain_shape
+    keep = layout.keep or ("prefix",) * len(shape)
+    stored = f"{name}@{layout.bank}" if layout.bank else name
+    if layout.parts is None:
+        yield Piece(stored, shape, keep)
+        return
+    axis, sizes = layout.parts
+    for i, size in enumerate(sizes):
+        yield Piece(f"{stored}#{i}", (*shape[:axis], size, *shape[axis + 1 :]), keep)
+
+
+def initialise(tensor: Tensor, entry: Entry, generator: torch.Generator | None) -> None:
+    """Fill a tensor (plain, or the stored one of the largest shape) with its starting values."""
+    layout = entry.layout
+    last = entry.name.rsplit(".", 1)[-1]
+    with torch.no_grad():
+        if layout.init == "zeros" or (layout.init == "auto" and last == "bias"):
+            tensor.zero_()
+        elif layout.init == "ones" or (layout.init == "auto" and tensor.dim() == 1):
+            tensor.fill_(1.0)
+        elif layout.init == "auto":
+            segments = len(layout.parts[1]) if layout.parts else 1
+            fan_in = segments * torch.Size([tensor.shape[axis] for axis in layout.inputs]).numel()
+            tensor.normal_(0.0, layout.gain * fan_in**-0.5, generator=generator)
+        else:
+            tensor.normal_(0.0, float(layout.init), generator=generator)

@@ -1,0 +1,168 @@
+"""The shared store of a space's weights, and the forward pass of any architecture on slices of it."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from search_spaces.architecture import Architecture
+from search_spaces.inventory import inventory
+from search_spaces.space import SearchSpace
+from search_spaces.units import Step, Unit
+from supernet.build import build_on_meta, set_dropout
+from supernet.layout import Entry, entries, initialise
+from supernet.tables import Table
+from supernet.transformer import run
+
+
+class Supernet(nn.Module):
+    """Stores, for every named tensor of a space, its largest shape, and runs architectures on slices.
+
+    `net(arch, tokens)` is stateless: nothing is set or remembered between calls but a cache of
+    weightless modules. Any architecture whose tensors fit the store can be run.
+
+    Args:
+        space: the architectures it holds weights for.
+        seed: of the initial weights; each tensor draws for itself, so they do not depend on order.
+        dropout: rate of every dropout while training.
+    """
+
+    checkpointing: bool = False
+    """Whether sub-layers are recomputed in the backward pass instead of kept."""
+
+    def __init__(self, space: SearchSpace, *, seed: int = 0, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.space, self.dropout = space, dropout
+        shapes, owners = _largest_shapes(space)
+        for name, shape in shapes.items():
+            tensor = torch.empty(shape)
+            entry = owners[name]
+            if not tensor.is_meta:
+                initialise(tensor, entry, _generator(seed, name, tensor.device))
+            if entry.is_buffer:
+                self.register_buffer(name, tensor)
+            else:
+                self.register_parameter(name, nn.Parameter(tensor))
+        self._reads: dict[tuple[str, Unit], tuple[_Read, ...]] = {}
+
+    def forward(self, arch: Architecture, tokens: Tensor, target: Tensor | None = None, *, mask: Tensor | None = None,
+                target_mask: Tensor | None = None, types: Tensor | None = None,
+                outputs: Sequence[str] | None = None) -> Any:
+        """What `Transformer(arch).forward` gives, on this store's weights."""
+        return run(arch, _Slices(self), self.checkpointing and torch.is_grad_enabled(), tokens, target, mask,
+                   target_mask, types, outputs)
+
+    def slices(self, step: Step) -> dict[str, Tensor]:
+        """The weights of one unit: its plain module's tensor names -> slices of the store."""
+        where = (step.path, step.unit)
+        reads = self._reads.get(where)
+        if reads is None:
+            reads = self._reads[where] = tuple(self._read(step, entry) for entry in unit_entries(step.unit))
+        return {read.name: read.of(self) for read in reads}
+
+    def _read(self, step: Step, entry: Entry) -> _Read:
+        names = tuple(store_name(step.path, step.unit, piece.name) for piece in entry.pieces)
+        stored = [self.get_stored(name).shape for name in names]
+        windows = tuple(piece.window(tuple(shape)) for piece, shape in zip(entry.pieces, stored))
+        whole = tuple(piece.shape == tuple(shape) for piece, shape in zip(entry.pieces, stored))
+        return _Read(entry.name, names, windows, whole, entry.layout.parts[0] if entry.layout.parts else 0, entry.shape)
+
+    def get_stored(self, name: str) -> Tensor:
+        """A stored tensor by its name."""
+        tensor = self._parameters.get(name)
+        found = tensor if tensor is not None else self._buffers.get(name)
+        if found is None:
+            raise KeyError(f"the supernet of {self.space.name} stores no {name}; the architecture is not of this space")
+        return found
+
+
+@dataclass(frozen=True)
+class _Read:
+    """How one plain tensor is read from the store."""
+
+    name: str
+    stored: tuple[str, ...]
+    windows: tuple[tuple[slice, ...], ...]
+    whole: tuple[bool, ...]
+    axis: int
+    shape: tuple[int, ...]
+
+    def of(self, net: Supernet) -> Tensor:
+        found = []
+        for name, window, whole in zip(self.stored, self.windows, self.whole):
+            tensor = net.get_stored(name)
+            found.append(tensor if whole else tensor[window])
+        joined = found[0] if len(found) == 1 else torch.cat(found, dim=self.axis)
+        return joined if joined.shape == self.shape else joined.reshape(self.shape)
+
+
+class _Slices:
+    """The units of an architecture on slices of a store, for one forward pass."""
+
+    def __init__(self, net: Supernet) -> None:
+        self.net = net
+        self.bound: dict[str, dict[str, Tensor]] = {}
+
+    def tensors(self, step: Step) -> Mapping[str, Tensor]:
+        found = self.bound.get(step.path)
+        if found is None:
+            found = self.bound[step.path] = self.net.slices(step)
+        return found
+
+    def call(self, step: Step, *inputs: Any) -> Any:
+        weights = self.tensors(step)
+        module, tables = _skeleton(step.unit, self.net.training, self.net.dropout, next(iter(weights.values())).device if weights else None)
+        return torch.func.functional_call(module, {**weights, **tables}, inputs, tie_weights=False)
+
+
+_local = threading.local()
+
+
+def _skeleton(unit: Unit, training: bool, dropout: float, device: torch.device | None) -> tuple[nn.Module, dict[str, Tensor]]:
+    """A unit's weightless module and its derived tables; one per thread, for a call swaps weights into it."""
+    cache: dict[Any, Any] = _local.__dict__.setdefault("cache", {})
+    found = cache.get((unit, training, dropout, device))
+    if found is None:
+        module = set_dropout(build_on_meta(unit), dropout).train(training)
+        tables = {f"{name}.values": inner.compute().to(device) for name, inner in module.named_modules()
+                  if isinstance(inner, Table)}
+        found = cache[unit, training, dropout, device] = (module, tables)
+    return found
+
+
+@lru_cache(maxsize=100_000)
+def unit_entries(unit: Unit) -> tuple[Entry, ...]:
+    """The tensors of a unit's plain module with their places in the store."""
+    return entries(build_on_meta(unit))
+
+
+def store_name(path: str, unit: Unit, piece: str) -> str:
+    """The name of a stored tensor: where it stands, the kind it belongs to, its name there."""
+    return f"{path}.{unit.block.kind}.{piece}".replace(".", "/")
+
+
+def _largest_shapes(space: SearchSpace) -> tuple[dict[str, tuple[int, ...]], dict[str, Entry]]:
+    """Name -> the largest extent of every axis over the space, and an entry that is stored there."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    owners: dict[str, Entry] = {}
+    for path, units in inventory(space).items():
+        for unit in units:
+            for entry in unit_entries(unit):
+                for piece in entry.pieces:
+                    name = store_name(path, unit, piece.name)
+                    known = shapes.get(name, piece.shape)
+                    shapes[name] = tuple(map(max, known, piece.shape))
+                    owners[name] = entry
+    return shapes, owners
+
+
+def _generator(seed: int, name: str, device: torch.device) -> torch.Generator:
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return torch.Generator(device).manual_seed(int.from_bytes(digest[:7], "little"))

@@ -1,0 +1,52 @@
+"""Tables that follow from the architecture alone (sinusoids, rotations): computed, never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+
+class Table(nn.Module):
+    """Holds a derived table as a buffer outside the state dict.
+
+    Args:
+        make: computes it; called on the CPU whatever the surrounding default device is.
+    """
+
+    values: Tensor
+
+    def __init__(self, make: Callable[[], Tensor]) -> None:
+        super().__init__()
+        self.make = make
+        values = torch.empty(0) if torch.empty(0).is_meta else self.compute()
+        self.register_buffer("values", values, persistent=False)
+
+    def compute(self) -> Tensor:
+        with torch.device("cpu"):
+            return self.make()
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """(length, width): sines in the first half of the channels, cosines in the second."""
+    half = (width + 1) // 2
+    steps = torch.arange(half, dtype=torch.float64) / max(half - 1, 1)
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * torch.exp(-steps * torch.log(torch.tensor(1e4)))
+    return torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width].float()
+
+
+def rotations(length: int, head_dim: int) -> Tensor:
+    """(2, length, head_dim): cosines and sines of the rotary angle of every position and channel."""
+    half = head_dim // 2
+    frequencies = 1e4 ** (-torch.arange(half, dtype=torch.float64) / half)
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * frequencies
+    angles = torch.cat([angles, angles], dim=1)
+    return torch.stack([angles.cos(), angles.sin()]).float()
+
+
+def rotate(x: Tensor, table: Tensor) -> Tensor:
+    """Rotate (..., length, head_dim) by position; `table` as `rotations` gives it."""
+    cos, sin = table[0, : x.shape[-2]], table[1, : x.shape[-2]]
+    first, second = x.chunk(2, dim=-1)
+    return x * cos + torch.cat([-second, first], dim=-1) * sin

@@ -1,0 +1,171 @@
+"""The plain model of one architecture, and the one forward pass that it and the supernet share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from search_spaces import kinds
+from search_spaces.architecture import Architecture
+from search_spaces.errors import InputError
+from search_spaces.units import SUBLAYERS, Step, plan
+from supernet.build import build_on_meta, fresh, set_dropout
+from supernet.call import Call, Record
+from supernet.tables import Table
+
+OUTPUTS = ("logits", "features", "attention", "aux_loss")
+
+
+class Parts(Protocol):
+    """Where a forward pass finds its units: a plain model's modules or the supernet's slices."""
+
+    def call(self, step: Step, *inputs: Any) -> Any:
+        """Run the unit of a step."""
+
+    def tensors(self, step: Step) -> Mapping[str, Tensor]:
+        """The weights of the unit of a step."""
+
+
+class Transformer(nn.Module):
+    """The plain model of one architecture, freshly initialised.
+
+    `model(tokens)` for lm and encoder, `model(source, target)` for seq2seq; see `forward`.
+
+    Args:
+        dropout: rate of every dropout while training.
+        seed: makes the initialisation repeatable; None draws from torch's global generator.
+    """
+
+    checkpointing: bool = False
+    """Whether sub-layers are recomputed in the backward pass instead of kept."""
+
+    def __init__(self, arch: Architecture, *, dropout: float = 0.0, seed: int | None = None) -> None:
+        super().__init__()
+        self.arch = arch
+        for step in plan(arch):
+            self._attach(step)
+        set_dropout(self, dropout)
+        device = torch.get_default_device()
+        if device.type != "meta":
+            self.to_empty(device=device)
+            compute_tables(self)
+            fresh(self, None if seed is None else torch.Generator(device).manual_seed(seed))
+
+    def _attach(self, step: Step) -> None:
+        """Register the unit under its path, once however many layers share it."""
+        *containers, last = step.path.split(".")
+        inside: nn.Module = self
+        for name in containers:
+            if name not in inside._modules:
+                inside.add_module(name, nn.Module())
+            inside = inside.get_submodule(name)
+        if last not in inside._modules:
+            inside.add_module(last, build_on_meta(step.unit))
+
+    def forward(self, tokens: Tensor, target: Tensor | None = None, *, mask: Tensor | None = None,
+                target_mask: Tensor | None = None, types: Tensor | None = None,
+                outputs: Sequence[str] | None = None) -> Any:
+        """Logits, or a dict of what `outputs` names.
+
+        Args:
+            tokens: (batch, n) ids; of the source for seq2seq.
+            target: (batch, m) ids the decoder reads, for seq2seq.
+            mask: (batch, n), true where a real token stands; None where all are real.
+            target_mask: as `mask`, of the target.
+            types: (batch, n) token types, 0 by default.
+            outputs: any of `logits`; `features`, the states after every layer; `attention`, the maps
+                of every layer; `aux_loss`, the sum of what blocks add to the loss.
+        """
+        return run(self.arch, _Modules(self), self.checkpointing and torch.is_grad_enabled(), tokens, target, mask,
+                   target_mask, types, outputs)
+
+
+def compute_tables(module: nn.Module) -> None:
+    """Fill every derived table of a module that was built without storage."""
+    for inner in module.modules():
+        if isinstance(inner, Table):
+            inner.values = inner.compute().to(inner.values.device)
+
+
+class _Modules:
+    """The units of a plain model."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+
+    def call(self, step: Step, *inputs: Any) -> Any:
+        return self.model.get_submodule(step.path)(*inputs)
+
+    def tensors(self, step: Step) -> Mapping[str, Tensor]:
+        return dict(self.model.get_submodule(step.path).named_parameters())
+
+
+def run(arch: Architecture, parts: Parts, checkpointing: bool, tokens: Tensor, target: Tensor | None,
+        mask: Tensor | None, target_mask: Tensor | None, types: Tensor | None, outputs: Sequence[str] | None) -> Any:
+    """The forward pass; arguments as `Transformer.forward`."""
+    wanted = ("logits",) if outputs is None else tuple(outputs)
+    _check_inputs(arch, tokens, target, wanted)
+    records: list[Record] = []
+    features: list[Tensor] = []
+    keep_record = bool({"attention", "aux_loss"} & set(wanted))
+    x, call, embedding = tokens, Call(mask=mask), plan(arch)[0]
+    for step in plan(arch):
+        role = step.unit.role
+        if role == "embedding":
+            if step.stack == "decoder" and target is not None:
+                call = Call(mask=target_mask, memory=x, memory_mask=mask)
+                x = parts.call(step, target, None)
+            else:
+                x = parts.call(step, tokens, types)
+            embedding = step
+        elif role in SUBLAYERS:
+            if role == "mixer" and keep_record:
+                records.append(Record())
+                call = replace(call, record=records[-1])
+            x = _sublayer(parts, step, x, call, checkpointing)
+            if role == "ffn":
+                features.append(x)
+        elif role == "norm":
+            x = parts.call(step, x)
+        elif "logits" in wanted:
+            tied = parts.tensors(embedding) if kinds.get(step.unit.block.kind).ties else {}
+            x = parts.call(step, x, call.mask, tied)
+    if outputs is None:
+        return x
+    losses = [loss for record in records for loss in record.aux_loss]
+    found = {"logits": x, "features": tuple(features), "attention": tuple(tuple(r.attention) for r in records),
+             "aux_loss": torch.stack(losses).sum() if losses else x.new_zeros(())}
+    return {name: found[name] for name in wanted}
+
+
+def _check_inputs(arch: Architecture, tokens: Tensor, target: Tensor | None, wanted: tuple[str, ...]) -> None:
+    for ids in (tokens,) if target is None else (tokens, target):
+        if ids.shape[1] > arch.context:
+            raise InputError("model input", f"a sequence of {ids.shape[1]} tokens is longer than the context {arch.context}")
+    if (arch.family == "seq2seq") != (target is not None):
+        needs = "a source and a target" if arch.family == "seq2seq" else "one sequence"
+        raise InputError("model input", f"the family {arch.family} takes {needs}")
+    unknown = [name for name in wanted if name not in OUTPUTS]
+    if unknown:
+        raise InputError("outputs", f"unknown {unknown[0]!r}; allowed: {', '.join(OUTPUTS)}")
+
+
+def _sublayer(parts: Parts, step: Step, x: Tensor, call: Call, checkpointing: bool) -> Tensor:
+    if not checkpointing:
+        return parts.call(step, x, call)
+
+    def recomputed(x: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        record = Record() if call.record else None  # blocks append: the second run must not append again
+        y = parts.call(step, x, replace(call, record=record))
+        return (y, record.attention, record.aux_loss) if record else (y, [], [])
+
+    y, attention, aux_loss = checkpoint(recomputed, x, use_reentrant=False)
+    if call.record:
+        call.record.attention.extend(attention)
+        call.record.aux_loss.extend(aux_loss)
+    return y
