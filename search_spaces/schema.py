@@ -218,7 +218,7 @@ class Kind:
         canonical: maps resolved dims (and facts) to the kind and dims that say the same without
             a dead dim, for example an LSRA layer whose convolution has no channel.
         causal: whether it can hide the future, i.e. may stand in a decoder.
-        ties: head only: whether it reads the embedding's tensors.
+        ties: head only: whether it reads the embedding's tensors, as its method `tied_shapes` lists.
         over_words: head only: whether it gives one logit per word, as lm and seq2seq need.
         projects: embedding only: whether the table is widened by one linear map `project`.
     """

@@ -6,6 +6,7 @@ and those of the layers it holds; everything else is stored whole and sliced fro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -71,6 +72,11 @@ class Entry:
     layout: Layout
     pieces: tuple[Piece, ...]
     is_buffer: bool
+    dtype: torch.dtype
+
+    @property
+    def numel(self) -> int:
+        return math.prod(self.shape)
 
 
 def entries(module: nn.Module) -> tuple[Entry, ...]:
@@ -83,7 +89,8 @@ def entries(module: nn.Module) -> tuple[Entry, ...]:
     kept = module.state_dict().keys()
     names += [(name, tensor, True) for name, tensor in module.named_buffers() if name in kept]
     return tuple(
-        Entry(name, tuple(tensor.shape), layout, tuple(_pieces(name, tuple(tensor.shape), layout)), is_buffer)
+        Entry(name, tuple(tensor.shape), layout, tuple(_pieces(name, tuple(tensor.shape), layout)), is_buffer,
+              tensor.dtype)
         for name, tensor, is_buffer in names
         for layout in (layouts.get(name, Layout()),)
     )

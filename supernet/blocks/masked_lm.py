@@ -20,9 +20,13 @@ class MaskedLMHead(nn.Module):
         self.transform = nn.Linear(width, rank)
         self.norm = make_norm(norm, rank)
         self.bias = nn.Parameter(torch.zeros(vocab_size))
+        self.rank = rank
 
     def forward(self, x: Tensor, mask: Tensor | None, tied: Mapping[str, Tensor]) -> Tensor:
         return F.linear(self.norm(F.gelu(self.transform(x))), tied["table.weight"], self.bias)
+
+    def tied_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"table.weight": (len(self.bias), self.rank)}
 
 
 KIND = Kind(

@@ -17,8 +17,9 @@ class TiedHead(nn.Module):
         projection: `shared` reads the embedding's linear map backwards, `own` learns another.
     """
 
-    def __init__(self, *, width: int, rank: int, projection: str) -> None:
+    def __init__(self, *, width: int, rank: int, vocab_size: int, projection: str) -> None:
         super().__init__()
+        self.shapes = {"table.weight": (vocab_size, rank), "project.weight": (width, rank)}
         self.back = rank != width and projection == "shared"
         self.project = nn.Linear(width, rank, bias=False) if projection == "own" else None
 
@@ -29,6 +30,9 @@ class TiedHead(nn.Module):
             x = x @ tied["project.weight"]
         return F.linear(x, tied["table.weight"])
 
+    def tied_shapes(self) -> dict[str, tuple[int, ...]]:
+        return self.shapes
+
 
 KIND = Kind(
     name="tied",
@@ -38,7 +42,7 @@ KIND = Kind(
     help="logits from the embedding's own table",
     ties=True,
     dims=(Dim("projection", str, "which map leads to the table's width", default="shared", choices=("shared", "own")),),
-    facts=("width", "rank"),
+    facts=("width", "rank", "vocab_size"),
     rules=(
         Rule(("projection", "projects", "rank", "width"),
              lambda projection, projects, rank, width: projection == "own" or projects or rank == width,

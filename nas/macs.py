@@ -1,0 +1,170 @@
+"""Multiply-adds of one plain unit, read off its traced graph by fvcore with exact handles.
+
+fvcore's own table is not used: it counts attention as nothing, rounds einsum and charges norms.
+Every operator has to be in `HANDLES` or in `ZERO_COST`; one that is in neither is an error, because
+a total that silently leaves work out is worse than none.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import torch
+from fvcore.nn.jit_analysis import JitModelAnalysis
+from torch import Tensor, nn
+
+from search_spaces.errors import InputError
+from search_spaces.units import SUBLAYERS, Unit
+from supernet.build import build_unit
+from supernet.call import Call
+
+Handle = Callable[[list[Any], list[Any], bool], int]
+"""(inputs, outputs, whether bias adds count) of a traced operator -> multiply-adds."""
+
+
+def _shape(value: Any) -> list[int]:
+    return list(value.type().sizes())
+
+
+def _bias(value: Any, outputs: list[Any], biases: bool) -> int:
+    absent = isinstance(value.type(), torch._C.NoneType)
+    return math.prod(_shape(outputs[0])) if biases and not absent else 0
+
+
+def _linear(inputs: list[Any], outputs: list[Any], biases: bool) -> int:
+    return math.prod(_shape(inputs[0])) * _shape(inputs[1])[0] + _bias(inputs[2], outputs, biases)
+
+
+def _matmul(inputs: list[Any], outputs: list[Any], biases: bool) -> int:
+    return math.prod(_shape(outputs[0])) * _shape(inputs[0])[-1]
+
+
+def _added_matmul(inputs: list[Any], outputs: list[Any], biases: bool) -> int:
+    return math.prod(_shape(outputs[0])) * _shape(inputs[1])[-1] + _bias(inputs[0], outputs, biases)
+
+
+def _convolution(inputs: list[Any], outputs: list[Any], biases: bool) -> int:
+    return math.prod(_shape(outputs[0])) * math.prod(_shape(inputs[1])[1:]) + _bias(inputs[2], outputs, biases)
+
+
+def _attention(inputs: list[Any], outputs: list[Any], biases: bool) -> int:
+    query, value = _shape(inputs[0]), _shape(inputs[2])
+    return math.prod(query[:-1]) * value[-2] * (query[-1] + value[-1])
+
+
+def _einsum(inputs: list[Any], outputs: list[Any], biases: bool) -> int:
+    terms = inputs[0].toIValue().replace(" ", "").split("->")[0].split(",")
+    operands = [_shape(value) for value in inputs[1].node().inputs()]
+    if len(terms) > 2 or any("." in term for term in terms):
+        raise InputError("einsum", f"{inputs[0].toIValue()!r} cannot be counted; write it with two operands and no dots")
+    sizes = {letter: size for term, shape in zip(terms, operands) for letter, size in zip(term, shape)}
+    return math.prod(sizes.values()) if len(terms) == 2 else 0
+
+
+HANDLES: dict[str, Handle] = {
+    "aten::linear": _linear,
+    "aten::matmul": _matmul,
+    "aten::mm": _matmul,
+    "aten::bmm": _matmul,
+    "aten::addmm": _added_matmul,
+    "aten::baddbmm": _added_matmul,
+    "aten::_convolution": _convolution,
+    "aten::conv1d": _convolution,
+    "aten::scaled_dot_product_attention": _attention,
+    "aten::einsum": _einsum,
+}
+ZERO_COST = {
+    f"aten::{name}"
+    for name in """
+    add add_ sub rsub mul mul_ div neg pow sqrt rsqrt exp log abs maximum minimum clamp where sign sin cos floor round
+    relu gelu silu elu softplus sigmoid tanh glu softmax log_softmax logsumexp layer_norm rms_norm rms_norm_composite
+    fused_rms_norm native_layer_norm dropout feature_dropout embedding index index_select gather scatter select slice
+    narrow unfold pad constant_pad_nd cat stack split split_with_sizes chunk repeat repeat_interleave expand
+    expand_as view reshape flatten unflatten transpose permute t contiguous clone detach squeeze unsqueeze unbind
+    mean sum cumsum max min argmax topk sort ones zeros full ones_like zeros_like full_like new_zeros new_ones
+    arange tril triu masked_fill eq ne lt le gt ge logical_and logical_or logical_not bitwise_and bitwise_or
+    bitwise_not to type_as _to_copy alias lift_fresh resolve_conj numel size Int ScalarImplicit rand randn
+    movedim swapaxes roll flip floor_divide remainder one_hot scatter_add index_add diagonal copy_ square
+    __and__ __or__ __invert__ broadcast_to broadcast_tensors view_as reshape_as
+    """.split()
+}
+"""Operators that multiply and add nothing worth counting: element-wise, normalising, moving data."""
+
+
+class _Probe(nn.Module):
+    """A unit as a function of tensors alone, which is what tracing takes."""
+
+    def __init__(self, unit: Unit) -> None:
+        super().__init__()
+        self.role = unit.role
+        self.unit = build_unit(unit)
+        shapes = getattr(self.unit, "tied_shapes", dict)()
+        self.tied: dict[str, Tensor] = {name: torch.empty(shape) for name, shape in shapes.items()}
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        if self.role in SUBLAYERS:
+            return self.unit(x, Call(memory=memory))
+        if self.role == "embedding":
+            return self.unit(x, None)
+        return self.unit(x, None, self.tied) if self.role == "head" else self.unit(x)
+
+
+@lru_cache(maxsize=200_000)
+def unit_macs(unit: Unit, length: int, memory_length: int = 1, biases: bool = False) -> int:
+    """Multiply-adds of a unit on one sequence.
+
+    Args:
+        length: tokens it runs on.
+        memory_length: tokens of the source, for cross-attention.
+        biases: whether adding a bias counts as one multiply-add per element.
+
+    Raises:
+        InputError: the unit uses an operator that nobody said how to count.
+    """
+    try:
+        return _traced(unit, length, memory_length, biases, "meta")
+    except InputError:
+        raise
+    except (TypeError, NotImplementedError, RuntimeError):  # some operators (conv1d) cannot be traced without storage
+        return _traced(unit, length, memory_length, biases, "cpu")
+
+
+def _traced(unit: Unit, length: int, memory_length: int, biases: bool, device: str) -> int:
+    with torch.device(device), torch.no_grad():
+        probe = _Probe(unit).eval()
+        width = dict(unit.facts).get("width", 1)
+        x = torch.zeros(1, length, dtype=torch.long) if unit.role == "embedding" else torch.zeros(1, length, width)
+        memory = torch.zeros(1, memory_length, width)
+        analysis = JitModelAnalysis(probe, (x, memory))
+        for name, handle in HANDLES.items():
+            analysis.set_op_handle(name, lambda inputs, outputs, handle=handle: handle(inputs, outputs, biases))
+        for name in ZERO_COST:
+            analysis.set_op_handle(name, None)
+        analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False)
+        with _quiet():
+            total = int(analysis.total())
+            unknown = sorted(analysis.unsupported_ops())
+    if unknown:
+        raise InputError(f"multiply-adds of {unit.block.kind}",
+                         f"the operator {', '.join(unknown)} is not counted; add it to HANDLES or ZERO_COST of nas.macs")
+    return total
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The tracer warns about Python values it fixes; fixed lengths are what counting wants."""
+    logger = logging.getLogger("fvcore.nn.jit_analysis")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
