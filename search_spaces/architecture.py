@@ -11,7 +11,7 @@ from typing import Any
 
 from search_spaces import kinds
 from search_spaces.errors import Fault, InputError
-from search_spaces.schema import NORMS, PLACEMENTS, POSITIONS, Dims, Facts, Value
+from search_spaces.schema import GREATEST, NORMS, PLACEMENTS, POSITIONS, Dims, Facts, Value
 
 SCHEMA_VERSION = 1
 FAMILIES = {"lm": ("decoder",), "encoder": ("encoder",), "seq2seq": ("encoder", "decoder")}
@@ -27,7 +27,10 @@ class BlockConfig:
 
     @classmethod
     def of(cls, kind: str, dims: Dims) -> BlockConfig:
-        return cls(kind, tuple(sorted(dims.items())))
+        declared = kinds.registry().get(kind)
+        floats = {dim.name for dim in declared.dims if dim.type is float} if declared else set()
+        written = {name: float(value) if name in floats and type(value) is int else value for name, value in dims.items()}
+        return cls(kind, tuple(sorted(written.items())))
 
     def __getitem__(self, name: str) -> Value:
         return dict(self.dims)[name]
@@ -137,10 +140,13 @@ class Architecture:
             InputError: the text is not JSON, or not an architecture.
         """
         try:
-            data = json.loads(text)
+            data = json.loads(text, parse_int=_read_int)
         except json.JSONDecodeError as error:
             raise InputError(where, f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}; "
                                     "the file may be cut off") from None
+        except (RecursionError, ValueError) as error:
+            says = "tables in tables without end" if isinstance(error, RecursionError) else error
+            raise InputError(where, f"not valid JSON: {says}") from None
         try:
             return cls.from_dict(data)
         except InputError as error:
@@ -160,7 +166,7 @@ class Architecture:
                     raise InputError("architecture", [Fault(name, "must be a list of layers")])
                 parsed[name] = tuple(_read_layer(layer, f"{name}.{i}") for i, layer in enumerate(value))
             elif name in ("embedding", "head"):
-                parsed[name] = _read_block(value, name)[0]
+                parsed[name] = _read_block(value, name)
             elif name in _PLAIN:
                 parsed[name] = value
             else:
@@ -185,9 +191,14 @@ def canonical_block(kind: str, values: Dims, facts: Facts) -> BlockConfig:
     return BlockConfig.of(kind, values)
 
 
-@lru_cache(maxsize=100_000)
 def _block_faults(block: BlockConfig, role: str, facts: Facts) -> tuple[Fault, ...]:
     """What is wrong with one block in its place."""
+    return _typed_block_faults(block, role, facts, tuple(type(value) for _, value in block.dims))
+
+
+@lru_cache(maxsize=100_000)
+def _typed_block_faults(block: BlockConfig, role: str, facts: Facts, types: tuple[type, ...]) -> tuple[Fault, ...]:
+    """The types are for the cache alone: 1, 1.0 and true are equal, and only one of them is allowed."""
     try:
         kind = kinds.get(block.kind)
     except KeyError as error:
@@ -203,8 +214,9 @@ def _block_faults(block: BlockConfig, role: str, facts: Facts) -> tuple[Fault, .
 
 
 def _faults(arch: Architecture) -> Iterator[Fault]:
-    yield from _plain_faults(arch)
-    if arch.family not in FAMILIES or any(_plain_faults(arch)):
+    plain = list(_plain_faults(arch))
+    yield from plain
+    if plain:
         return
     for name in ("encoder", "decoder"):
         layers = getattr(arch, name)
@@ -232,8 +244,8 @@ def _plain_faults(arch: Architecture) -> Iterator[Fault]:
             yield Fault(name, f"{getattr(arch, name)!r} is not allowed; allowed: {', '.join(allowed)}")
     for name, least in {"vocab_size": 1, "context": 1, "width": 1, "n_classes": 0, "n_types": 0}.items():
         value = getattr(arch, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            yield Fault(name, f"{value!r} is not allowed; allowed: a whole number >= {least}")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= GREATEST:
+            yield Fault(name, f"{value!r} is not allowed; allowed: a whole number from {least} to 10^9")
     for name in ("bias", "share_inputs"):
         if not isinstance(getattr(arch, name), bool):
             yield Fault(name, f"{getattr(arch, name)!r} is not allowed; allowed: true or false")
@@ -278,15 +290,21 @@ def _table(data: object, where: str) -> dict[str, Any]:
     return dict(data)
 
 
-def _read_block(data: object, where: str) -> tuple[BlockConfig, Any]:
+def _read_int(digits: str) -> int:
+    if len(digits) > 18:
+        raise ValueError(f"the number {digits[:12]}... has {len(digits)} digits; allowed: at most 18")
+    return int(digits)
+
+
+def _read_block(data: object, where: str) -> BlockConfig:
     table = _table(data, where)
-    kind, slot = table.pop("kind", None), table.pop("slot", None)
+    kind = table.pop("kind", None)
     if not isinstance(kind, str):
         raise InputError("architecture", [Fault(f"{where}.kind", f"{kind!r} is not the name of a kind")])
     for name, value in table.items():
         if not isinstance(value, (int, float, bool, str)):
             raise InputError("architecture", [Fault(f"{where}.{name}", f"{value!r} is not a number, word or truth value")])
-    return BlockConfig.of(kind, table), slot
+    return BlockConfig.of(kind, table)
 
 
 def _read_layer(data: object, where: str) -> Layer:
@@ -294,7 +312,8 @@ def _read_layer(data: object, where: str) -> Layer:
     unknown = sorted(set(table) - {"mixer", "cross", "ffn"})
     if unknown:
         raise InputError("architecture", [Fault(f"{where}.{unknown[0]}", "unknown key; allowed: mixer, cross, ffn")])
-    mixer, mixer_slot = _read_block(table.get("mixer"), f"{where}.mixer")
-    ffn, ffn_slot = _read_block(table.get("ffn"), f"{where}.ffn")
-    cross = _read_block(table["cross"], f"{where}.cross")[0] if "cross" in table else None
+    tables = {name: _table(table.get(name), f"{where}.{name}") for name in ("mixer", "ffn")}
+    mixer_slot, ffn_slot = (tables[name].pop("slot", None) for name in ("mixer", "ffn"))
+    mixer, ffn = (_read_block(tables[name], f"{where}.{name}") for name in ("mixer", "ffn"))
+    cross = _read_block(table["cross"], f"{where}.cross") if "cross" in table else None
     return Layer(mixer, ffn, mixer_slot, ffn_slot, cross)

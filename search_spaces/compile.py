@@ -6,6 +6,7 @@ After this no genotype can decode to an impossible architecture, so sampling nev
 from __future__ import annotations
 
 import itertools
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -72,11 +73,11 @@ class _Compiler:
         return Gene(name, (tuple(values),))
 
     def _distinct(self, key: str, values: Iterable[Value]) -> None:
-        seen: set[tuple[type, Value]] = set()
+        seen: set[tuple[bool, Value]] = set()
         for value in values:
-            if (type(value), value) in seen:
+            if (isinstance(value, bool), value) in seen:
                 self.faults.append(Fault(key, f"{value!r} is listed twice"))
-            seen.add((type(value), value))
+            seen.add((isinstance(value, bool), value))
 
     def _scaling(self, file: ScalingFile) -> ScalingSpace:
         for text in file.depths:
@@ -159,7 +160,7 @@ class _Compiler:
             if kind not in installed:
                 self.faults.append(Fault(f"{key}.{kind}", f"unknown {role} kind; installed: {', '.join(installed)}"))
             elif table[kind] is not None and not isinstance(table[kind], dict):
-                self.faults.append(Fault(f"{key}.{kind}", f"must be a table of dims, found {table[kind]!r}"))
+                self.faults.append(Fault(f"{key}.{kind}", f"must be a table of dims, found {reprlib.repr(table[kind])}"))
             else:
                 dims[kind] = self._dims(kind, f"{key}.{kind}", f"{name}.{kind}", table[kind] or {}, slots)
         gene = self._gene(f"{key}.choose", f"{name}.kind", table.get("choose", listed or ["?"]), slots)
@@ -200,12 +201,12 @@ class _Compiler:
             if set(given) == {"by_slot"} and slots:
                 lists = given["by_slot"]
                 if not isinstance(lists, list) or len(lists) != slots:
-                    found = len(lists) if isinstance(lists, list) else repr(lists)
+                    found = len(lists) if isinstance(lists, list) else reprlib.repr(lists)
                     self.faults.append(Fault(key, f"by_slot needs a list of {slots} entries, one per slot; found {found}"))
                     return Gene(name, ((),))
                 return Gene(name, tuple(self._values(f"{key}.by_slot.{i}", values) for i, values in enumerate(lists)))
             allowed = "a value or a list" + (", {global: [...]} or {by_slot: [[...], ...]}" if slots else "")
-            self.faults.append(Fault(key, f"{given!r} is not allowed; allowed: {allowed}"))
+            self.faults.append(Fault(key, f"{reprlib.repr(given)} is not allowed; allowed: {allowed}"))
             return Gene(name, ((),))
         return Gene(name, (self._values(key, given),))
 
@@ -215,7 +216,7 @@ class _Compiler:
             self.faults.append(Fault(key, "is empty; give at least one value"))
         wrong = [value for value in values if not isinstance(value, (int, float, str))]
         for value in wrong:
-            self.faults.append(Fault(key, f"{value!r} is not a number, word or truth value"))
+            self.faults.append(Fault(key, f"{reprlib.repr(value)} is not a number, word or truth value"))
         good = tuple(value for value in values if isinstance(value, (int, float, str)))
         self._distinct(key, good)
         return good

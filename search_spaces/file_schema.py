@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from search_spaces.schema import NORMS, PLACEMENTS, POSITIONS
+from search_spaces.schema import GREATEST, NORMS, PLACEMENTS, POSITIONS
 
 
 def _listed(value: object) -> object:
@@ -14,7 +14,7 @@ def _listed(value: object) -> object:
     return value if isinstance(value, list) else [value]
 
 
-Count = Annotated[int, Field(strict=True, ge=1)]
+Count = Annotated[int, Field(strict=True, ge=1, le=GREATEST)]
 Counts = Annotated[list[Count], BeforeValidator(_listed), Field(min_length=1)]
 Truths = Annotated[list[Annotated[bool, Field(strict=True)]], BeforeValidator(_listed), Field(min_length=1)]
 Texts = Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(_listed), Field(min_length=1)]
@@ -26,6 +26,7 @@ Positions = Annotated[
 ]
 Orders = Annotated[list[Literal["ascending", "descending"]], BeforeValidator(_listed), Field(min_length=1)]
 
+FamilyName = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
 PartFile = dict[str, Any]
 """Kind -> its dims (checked against the kind's own declaration), and `choose` where several kinds are listed."""
 
@@ -40,8 +41,8 @@ class DepthFile(_Keys):
     keep: Literal["first", "every_other", "searched"] = Field(
         description="first, every_other (LayerDrop's rule) or searched (each slot is kept or left out)")
     layers: Counts | Literal["scaled"] | None = Field(
-        None, description="a list of whole numbers >= 1, or scaled (as many as block-wise scaling has blocks)")
-    at_least: Count = Field(1, description="a whole number >= 1; the least depth where slots are searched")
+        None, description="a list of whole numbers from 1 to 10^9, or scaled (as many as block-wise scaling has blocks)")
+    at_least: Count = Field(1, description="a whole number from 1 to 10^9; the least depth where slots are searched")
 
 
 class ScalingFile(_Keys):
@@ -67,22 +68,23 @@ class StackFile(_Keys):
     depth: DepthFile | None = Field(None, description="a table with keep and layers or at_least; absent: all slots")
     sharing: Texts = Field(["none"], description="a list of none, attention, ffn, all, or with groups such as all/2")
     choose: Any = Field(None, description="a list of layer families, {global: [...]} or {by_slot: [[...], ...]}")
-    layers: dict[str, LayerFile] = Field(min_length=1, description="a table of layer families")
+    layers: dict[FamilyName, LayerFile] = Field(
+        min_length=1, description="a table of layer families; their names are letters, digits, dash and underscore")
 
 
 class SpaceFile(_Keys):
     """A search space."""
 
     schema_version: Literal[1] = Field(description="1")
-    name: Annotated[str, Field(strict=True, pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*$")] = Field(
+    name: Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = Field(
         description="letters, digits, dot, dash and underscore")
     description: Annotated[str, Field(strict=True)] = Field("", description="a text")
     family: Literal["lm", "encoder", "seq2seq"] = Field(description="lm, encoder or seq2seq")
-    vocab_size: Count = Field(description="a whole number >= 1")
-    context: Count = Field(description="a whole number >= 1: the longest sequence")
-    n_classes: Annotated[int, Field(strict=True, ge=0)] = Field(0, description="a whole number >= 0")
-    n_types: Annotated[int, Field(strict=True, ge=0)] = Field(0, description="a whole number >= 0: token types")
-    width: Counts = Field(description="a list of whole numbers >= 1")
+    vocab_size: Count = Field(description="a whole number from 1 to 10^9")
+    context: Count = Field(description="a whole number from 1 to 10^9: the longest sequence")
+    n_classes: Annotated[int, Field(strict=True, ge=0, le=GREATEST)] = Field(0, description="a whole number from 0 to 10^9")
+    n_types: Annotated[int, Field(strict=True, ge=0, le=GREATEST)] = Field(0, description="a whole number from 0 to 10^9: token types")
+    width: Counts = Field(description="a list of whole numbers from 1 to 10^9")
     norm: Norms = Field(["layernorm"], description=", ".join(NORMS))
     placement: Placements = Field(["pre"], description=", ".join(PLACEMENTS))
     positions: Positions = Field(["learned"], description=", ".join(POSITIONS))

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 SHARED_PARTS = {"none": (), "attention": ("mixer",), "ffn": ("ffn",), "all": ("mixer", "ffn")}
 
 
+def _is_count(text: str) -> bool:
+    """Whether a text is a whole number of at most nine digits; `isdigit` alone takes a superscript for one."""
+    return text.isdecimal() and len(text) <= 9
+
+
 def every_other(n_slots: int, n_kept: int) -> tuple[int, ...]:
     """LayerDrop's rule: keep `n_kept` of `n_slots` layers, evenly spread, the first always."""
     return tuple(i * n_slots // n_kept for i in range(n_kept))
@@ -26,7 +31,7 @@ class Sharing:
     def parse(cls, text: object) -> Sharing:
         """Raises ValueError with what is allowed."""
         scope, slash, group = str(text).partition("/")
-        whole = group.isdigit() and int(group) >= 2
+        whole = _is_count(group) and int(group) >= 2
         if scope not in SHARED_PARTS or (slash and (not whole or scope == "none")):
             raise ValueError(f"{text!r} is not allowed; allowed: none, attention, ffn, all, or with groups of k >= 2 "
                              "consecutive layers attention/k, ffn/k, all/k")
@@ -63,7 +68,7 @@ class Scaling:
     def parse_depths(cls, text: object) -> tuple[int, int]:
         """(n_min, n_max) of a text such as `4-8`. Raises ValueError with what is allowed."""
         low, dash, high = str(text).partition("-")
-        if not (dash and low.isdigit() and high.isdigit() and int(low) >= 1):
+        if not (dash and _is_count(low) and _is_count(high) and int(low) >= 1):
             raise ValueError(f"{text!r} is not allowed; allowed: N_min-N_max in quotes, such as '4-8'")
         if int(low) > int(high):
             raise ValueError(f"{text!r} is not allowed: N_min {low} is greater than N_max {high}; "

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
+import re
+import reprlib
 from collections.abc import Hashable
 from importlib.resources import files
 from pathlib import Path
@@ -34,7 +37,7 @@ def load_space(name_or_path: str | Path) -> SearchSpace:
     if text in shipped_spaces():
         where, content = text + ".yaml", files("search_spaces").joinpath(text + ".yaml").read_text("utf-8")
     else:
-        where, content = text, _read(Path(text))
+        where, content = text, _read(Path(text), _space_hint(text))
     return space_from_text(content, where)
 
 
@@ -55,8 +58,30 @@ def space_from_data(data: object, where: str) -> SearchSpace:
     try:
         parsed = SpaceFile.model_validate(data)
     except ValidationError as error:
-        raise InputError(where, [_fault(SpaceFile, dict(item)) for item in error.errors()]) from None
+        faults = [_fault(SpaceFile, dict(item)) for item in error.errors()]
+        raise InputError(where, [*faults, *_more_faults(data, error, where)]) from None
     return compile_space(parsed, where)
+
+
+def _more_faults(data: dict[Any, Any], error: ValidationError, where: str) -> tuple[Fault, ...]:
+    """What is wrong besides unknown keys and wrong list entries, so that one report has it all."""
+    rest = copy.deepcopy(data)
+    for item in reversed(error.errors()):  # from the back: taking out an entry moves those behind it
+        *path, last = [part for part in item["loc"] if not _is_branch(part)] or [""]
+        node: Any = rest
+        for part in path:
+            node = node[part] if isinstance(node, dict) and part in node else None
+        if item["type"] == "extra_forbidden" and isinstance(node, dict):
+            node.pop(last, None)
+        elif isinstance(node, list) and isinstance(last, int) and last < len(node):
+            del node[last]
+    try:
+        compile_space(SpaceFile.model_validate(rest), where)
+    except InputError as more:
+        return more.faults
+    except ValidationError:
+        pass  # what is left depends on what was reported already
+    return ()
 
 
 def parse_yaml(content: str, where: str) -> object:
@@ -68,41 +93,69 @@ def parse_yaml(content: str, where: str) -> object:
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise InputError(where, f"not valid YAML{place}: {problem}") from None
-    except (RecursionError, ValueError) as error:
-        raise InputError(where, f"not valid YAML: {type(error).__name__} while reading it") from None
+    except RecursionError:
+        raise InputError(where, "not valid YAML: tables in tables without end") from None
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
     """Refuses a key that stands twice in one table: YAML would keep the last silently."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+    def construct_mapping(self, node: yaml.Node, deep: bool = False) -> dict[Hashable, Any]:
+        """The table of a node, its keys read first to see that none repeats."""
+        if not isinstance(node, yaml.MappingNode):
+            raise _refused("this is no table of keys", node)
         seen: set[object] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable):
-                raise yaml.constructor.ConstructorError(None, None, "a key must be a word or number", key_node.start_mark)
+                raise _refused("a key must be a word or number", key_node)
             if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} stands twice", key_node.start_mark)
+                raise _refused(f"the key {key!r} stands twice", key_node)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """The value of a node; the loader itself trips over `!!bool x`, `!!timestamp x` or a 13th month."""
+        try:
+            return super().construct_object(node, deep)  # type: ignore[no-untyped-call]
+        except (ValueError, TypeError, ArithmeticError, AttributeError, LookupError) as error:
+            raise _refused(f"{str(node.value)[:60]!r} cannot be read as {node.tag.rpartition(':')[2]}", node) from error
 
-def _read(path: Path) -> str:
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """A whole number; one of hundreds of digits would overflow where it is used."""
+        if len(node.value) > 40:
+            raise _refused(f"the number {node.value[:12]}... is too long", node)
+        return super().construct_yaml_int(node)  # type: ignore[no-any-return, no-untyped-call]
+
+
+_UniqueKeyLoader.add_constructor("tag:yaml.org,2002:int", _UniqueKeyLoader.construct_yaml_int)
+
+
+def _refused(says: str, node: yaml.Node) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(None, None, says, node.start_mark)
+
+
+def _read(path: Path, hint: str = "") -> str:
     try:
         return path.read_text("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(str(path), f"is not UTF-8 text: byte {error.start} cannot be read") from None
-    except OSError as error:
-        names = shipped_spaces()
-        close = difflib.get_close_matches(str(path), names, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise InputError(str(path), f"cannot be read ({error.strerror}) and is no shipped space{hint}; "
-                                    f"shipped: {', '.join(names)}") from None
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+        raise InputError(str(path), f"cannot be read ({getattr(error, 'strerror', None) or error}){hint}") from None
+
+
+def _space_hint(asked: str) -> str:
+    names = shipped_spaces()
+    close = difflib.get_close_matches(asked, names, n=1)
+    return (" and is no shipped space" + (f"; did you mean {close[0]}?" if close else "")
+            + f"; shipped: {', '.join(names)}")
 
 
 def _fault(model: type[BaseModel], error: dict[str, Any]) -> Fault:
     """A pydantic error in our words."""
-    path = [part for part in error["loc"] if isinstance(part, (int, str))]
+    path = [part for part in error["loc"] if not _is_branch(part)]
     fields, names, description = model.model_fields, [], ""
     for part in path:
         names.append(str(part))
@@ -110,7 +163,9 @@ def _fault(model: type[BaseModel], error: dict[str, Any]) -> Fault:
             description = fields[part].description or description
             inner = _inner_model(fields[part].annotation)
             fields = inner.model_fields if inner else fields
-    key = ".".join(name for name in names if name not in _PYDANTIC_BRANCHES)
+    key = ".".join(names)
+    if error["type"] == "invalid_key" or (not isinstance(error["input"], str) and error["loc"][-1] == "[key]"):
+        return Fault(key, f"{_short(error['input'])} is not a word; keys are words")
     if error["type"] == "extra_forbidden":
         return Fault(key, f"unknown key; allowed: {', '.join(fields)}")
     if error["type"] == "missing":
@@ -120,7 +175,9 @@ def _fault(model: type[BaseModel], error: dict[str, Any]) -> Fault:
     return Fault(key, f"{_short(error['input'])} is not allowed; allowed: {description}")
 
 
-_PYDANTIC_BRANCHES = ("function-before[_listed(), list[constrained-int]]", "literal['scaled']", "list[constrained-int]")
+def _is_branch(part: object) -> bool:
+    """Whether a step of pydantic's path names its own way through an alternative, not a key of the file."""
+    return isinstance(part, str) and bool(re.match(r"(function-\w+|literal|list|nullable)\[|\[key\]$", part))
 
 
 def _inner_model(annotation: Any) -> type[BaseModel] | None:
@@ -132,7 +189,7 @@ def _inner_model(annotation: Any) -> type[BaseModel] | None:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    text = reprlib.repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -21,6 +21,8 @@ ROLES = ("embedding", "mixer", "cross", "ffn", "head")
 NORMS = ("layernorm", "rmsnorm", "none")
 PLACEMENTS = ("pre", "post")
 POSITIONS = ("learned", "sinusoidal", "rotary", "none")
+GREATEST = 10**9
+"""No number of an architecture is greater: what is, is a slip of the pen."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,13 @@ class Expression:
 
 FULL = Expression(r"full", ("width",), lambda _, width: width, "full (the model width)")
 TIMES_WIDTH = Expression(
-    r"(\d+(?:\.\d+)?)x",
+    r"(\d{1,9}(?:\.\d{1,9})?)x",
     ("width",),
     lambda match, width: Fraction(match[1]) * width,
     "a multiple of the model width such as 4x",
 )
 PER_HEAD = Expression(
-    r"(width|\d+)/n_heads",
+    r"(width|\d{1,9})/n_heads",
     ("width", "n_heads"),
     lambda match, width, n_heads: Fraction(width if match[1] == "width" else int(match[1]), n_heads),
     "width/n_heads or a total such as 512/n_heads",
@@ -112,7 +114,7 @@ class Dim:
     default: Value | None = None
     choices: tuple[str, ...] = ()
     least: float = 1
-    most: float = float("inf")
+    most: float = GREATEST
     odd: bool = False
     at_most: str = ""
     expressions: tuple[Expression, ...] = ()
@@ -125,7 +127,7 @@ class Dim:
         if self.type is str:
             return "one of " + ", ".join(self.choices)
         words = ("an odd" if self.odd else "a") + (" whole number" if self.type is int else " number")
-        words += f" >= {self.least:g}" + (f" and <= {self.most:g}" if self.most != float("inf") else "")
+        words += f" from {self.least:g} to " + (f"{self.most:g}" if self.most < GREATEST else "10^9")
         return ", or ".join([words, *(e.help for e in self.expressions)])
 
     def accepts(self, value: object) -> bool:
