@@ -1,0 +1,162 @@
+"""The command line: parse, call one stage, print. Heavy imports happen inside the commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+
+app = typer.Typer(
+    help="Hardware-aware architecture search for efficient Transformers.", no_args_is_help=True,
+    rich_markup_mode="rich", pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]},
+)
+LOOK, COSTS = "Architectures", "Costs"
+_USAGE_ERROR: Any = typer.BadParameter.__base__
+
+
+def _names(incomplete: str) -> list[str]:
+    """What the shell can complete SPACE_OR_ARCH to, beside files."""
+    from nas.resolve import known_names
+
+    return [name for name in known_names() if name.startswith(incomplete)]
+
+
+SpaceOrArch = Annotated[str, typer.Argument(
+    metavar="SPACE_OR_ARCH", autocompletion=_names, show_default=False,
+    help="A shipped space, a published architecture (see nas published), a space's YAML file, or an architecture's "
+         "JSON file or folder.")]
+SeqLen = Annotated[int | None, typer.Option(
+    "--seq-len", metavar="N", show_default=False, help="Tokens of the sequence; 128 or the context if that is less.")]
+TargetLen = Annotated[int | None, typer.Option(
+    "--target-len", metavar="N", show_default=False, help="Tokens of the target (seq2seq); as --seq-len by default.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+@app.command(rich_help_panel=LOOK)
+def spaces(as_json: Json = False) -> None:
+    """List the shipped search spaces.
+
+    Example: [cyan]nas spaces --json[/cyan]
+    """
+    from nas import tables
+
+    rows = tables.spaces_data()
+    _print({"spaces": rows} if as_json else tables.spaces_table(rows))
+
+
+@app.command(rich_help_panel=LOOK)
+def show(
+    space_or_arch: SpaceOrArch, seq_len: SeqLen = None, target_len: TargetLen = None,
+    sample: Annotated[int | None, typer.Option("--sample", metavar="SEED", show_default=False,
+                                               help="Draw the architecture this seed samples.")] = None,
+    smallest: Annotated[bool, typer.Option("--smallest", help="Draw the smallest only.")] = False,
+    largest: Annotated[bool, typer.Option("--largest", help="Draw the largest only.")] = False,
+) -> None:
+    """Draw the layers of an architecture, or sum up a space and draw its largest and smallest.
+
+    Example: [cyan]nas show lm-tiny --sample 7[/cyan]
+    """
+    from nas import drawing, resolve, tables
+
+    found = resolve.resolve(space_or_arch)
+    picked = resolve.pick(found, sample, smallest, largest)
+    length = resolve.sequence_length(found, seq_len, target_len)
+    pictures = [drawing.draw(named, length, target_len, _console().options.ascii_only) for named in picked]
+    if not isinstance(found, resolve.Named) and len(pictures) > 1:
+        pictures.insert(0, tables.space_summary(found))
+    _print(pictures[0])
+    for picture in pictures[1:]:
+        _print("")
+        _print(picture)
+
+
+@app.command("count", rich_help_panel=COSTS)
+def count_command(
+    space_or_arch: SpaceOrArch, seq_len: SeqLen = None, target_len: TargetLen = None,
+    convention: Annotated[str, typer.Option(
+        "--convention", metavar="C", help="How multiply-adds are counted; an unknown name lists them.")] = "plain",
+    as_json: Json = False,
+) -> None:
+    """Count parameters and multiply-adds; of a space its smallest, median and largest.
+
+    Example: [cyan]nas count bert-base --seq-len 512[/cyan]
+    """
+    from nas import resolve, tables
+
+    found = resolve.resolve(space_or_arch)
+    length = resolve.sequence_length(found, seq_len, target_len)
+    costs = tables.costs(found, length, target_len, convention)
+    setting = {"seq_len": length, "target_len": target_len, "convention": convention}
+    _print(tables.costs_data(found, costs, setting) if as_json else tables.costs_table(costs))
+
+
+@app.command(rich_help_panel=COSTS)
+def published(as_json: Json = False) -> None:
+    """Compare our counts with published ones; exits 1 where one misses its tolerance.
+
+    Example: [cyan]nas published[/cyan]
+    """
+    from nas import tables
+    from nas.published import check_published
+
+    rows = check_published()
+    _print(tables.published_data(rows) if as_json else tables.published_table(rows))
+    if any(row.result == "fail" for row in rows):
+        raise typer.Exit(1)
+
+
+class _Console(Console):
+    """A console that tells `main` when nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def _console() -> Console:
+    """A console on stdout; into a pipe or file it has room for whole tables."""
+    fixed = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return _Console(highlight=False, width=None if fixed else 160)
+
+
+def _print(what: dict[str, Any] | RenderableType) -> None:
+    if isinstance(what, dict):
+        print(json.dumps({"schema_version": 1, **what}, indent=2))
+    else:
+        _console().print(what)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line and give its exit code.
+
+    0: done; 1: a check failed; 2: bad input, one sentence per fault on stderr; 130: Ctrl-C.
+    """
+    try:
+        code = app(args=argv, prog_name="nas", standalone_mode=False)
+        sys.stdout.flush()
+        return int(code or 0)
+    except _USAGE_ERROR as error:
+        message = error.format_message().rstrip(".")
+        if not message:  # no command: the help has been printed
+            return 0
+        return _refuse(f"{message}; see {error.ctx.command_path if error.ctx else 'nas'} --help")
+    except ValueError as error:
+        from search_spaces.errors import InputError
+
+        if not isinstance(error, InputError):
+            raise
+        return _refuse(str(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+
+
+def _refuse(message: str) -> int:
+    for line in message.splitlines():
+        print(f"nas: {line}", file=sys.stderr)
+    return 2

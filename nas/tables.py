@@ -1,0 +1,143 @@
+"""Tables the command line prints, and the same as plain data for `--json`."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from nas.costs import Cost, count
+from nas.published import Row
+from nas.resolve import Named
+from search_spaces import Architecture, SearchSpace, load_space, shipped_spaces
+from search_spaces.genes import Gene
+
+SAMPLES = 101
+RESULT_STYLES = {"pass": "green", "fail": "bold red", "info": "dim"}
+
+
+def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    """An empty table in the project's plain style."""
+    made = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+    for name in columns:
+        made.add_column(name, justify="right" if name in right else "left")
+    return made
+
+
+def spaces_data() -> list[dict[str, Any]]:
+    """The shipped spaces as plain data."""
+    return [{"name": space.name, "family": space.family, "genes": len(space.genes), "size": space.size(),
+             "description": space.description} for space in map(load_space, shipped_spaces())]
+
+
+def spaces_table(rows: list[dict[str, Any]]) -> Table:
+    """The shipped spaces for a terminal."""
+    made = table("space", "family", "genes", "architectures", "description", right=("genes", "architectures"))
+    for row in rows:
+        made.add_row(row["name"], row["family"], str(row["genes"]), short(row["size"]), row["description"])
+    return made
+
+
+def space_summary(space: SearchSpace) -> RenderableType:
+    """A space in a few lines and a row per dimension."""
+    stacks = ", ".join(f"{name} of {stack.slots} slots" for name, stack in space.stacks.items())
+    return Group(
+        Text.from_markup(f"[bold]{escape(space.name)}[/bold]  {escape(space.description)}"),
+        Text(f"{space.family}: {stacks}, {space.vocab_size} words, context {space.context}"),
+        Text(f"{space.size():,} architectures from {len(space.genes)} genes"),
+        dimensions_table(space),
+    )
+
+
+def dimensions_table(space: SearchSpace) -> Table:
+    """Every dimension with a choice; one row for a gene that all slots have for themselves."""
+    made = table("dimension", "values", "for each of")
+    for gene, n_slots in _genes(space):
+        lists = [gene.choices(slot) for slot in range(n_slots)]
+        if all(len(values) == 1 for values in lists):
+            continue
+        values = dict.fromkeys(str(value) for choices in lists for value in choices)
+        by_slot = " (lists differ)" if len(set(lists)) > 1 else ""
+        made.add_row(gene.name.replace("{slot}.", ""), ", ".join(values),
+                     f"{n_slots} slots{by_slot}" if gene.per_slot else "the model")
+    return made
+
+
+def _genes(space: SearchSpace) -> Iterator[tuple[Gene, int]]:
+    """Every gene with the number of slots that have it for themselves, 1 outside the stacks."""
+    ends = (*space.settings.values(), *space.embedding.genes(), *space.head.genes())
+    for gene in (*ends, *(space.scaling.genes() if space.scaling else ())):
+        yield gene, 1
+    for stack in space.stacks.values():
+        for gene in stack.genes():
+            yield gene, stack.slots if gene.per_slot else 1
+
+
+def costs(found: SearchSpace | Named, seq_len: int, target_len: int | None, convention: str) -> dict[str, Cost]:
+    """The cost of an architecture under its name, or of a space under three."""
+    if isinstance(found, Named):
+        return {found.name: count(found.arch, seq_len, target_len, convention)}
+    return space_costs(found, seq_len, target_len, convention)
+
+
+def space_costs(space: SearchSpace, seq_len: int, target_len: int | None, convention: str) -> dict[str, Cost]:
+    """The smallest, the median (each number by itself, of seeded samples) and the largest of a space."""
+    def cost(arch: Architecture) -> Cost:
+        return count(arch, seq_len, target_len, convention)
+
+    drawn = [cost(space.sample(random.Random(seed))) for seed in range(SAMPLES)]  # noqa: S311
+    median = Cost(**{field.name: int(statistics.median(getattr(one, field.name) for one in drawn))
+                     for field in fields(Cost)})
+    return {"smallest": cost(space.smallest()), "median": median, "largest": cost(space.largest())}
+
+
+def costs_table(costs: dict[str, Cost]) -> Table:
+    """Costs for a terminal, one row each."""
+    made = table("architecture", "params", "in embeddings", "MACs", "bytes (float32)",
+                 right=("params", "in embeddings", "MACs", "bytes (float32)"))
+    for name, cost in costs.items():
+        label = f"median of {SAMPLES}" if name == "median" else name
+        made.add_row(label, *(f"{value:,}" for value in asdict(cost).values()))
+    return made
+
+
+def costs_data(found: SearchSpace | Named, costs: dict[str, Cost], setting: dict[str, Any]) -> dict[str, Any]:
+    """Costs as plain data: flat for an architecture, by name for a space."""
+    if isinstance(found, Named):
+        return {"name": found.name, "key": found.arch.key, **setting, **asdict(costs[found.name])}
+    return {"name": found.name, "size": found.size(), "samples": SAMPLES, **setting,
+            **{name: asdict(cost) for name, cost in costs.items()}}
+
+
+def published_data(rows: list[Row]) -> dict[str, Any]:
+    """Published figures beside ours as plain data."""
+    return {"figures": [{**asdict(row.number), "ours": row.ours, "deviation": row.deviation, "result": row.result}
+                        for row in rows], "results": dict(Counter(row.result for row in rows))}
+
+
+def published_table(rows: list[Row]) -> RenderableType:
+    """Published figures beside ours for a terminal, and how many are met."""
+    made = table("paper", "model", "architecture", "figure", "published", "ours", "deviation", "result",
+                 right=("published", "ours", "deviation"))
+    for row in rows:
+        number = row.number
+        figure = number.metric if number.part == "all" else f"{number.metric} ({number.part})"
+        made.add_row(number.paper, number.model, number.architecture, figure, f"{number.value:g} {number.unit}",
+                     f"{row.ours:.4g} {number.unit}", f"{100 * row.deviation:+.2f} %",
+                     Text(row.result, style=RESULT_STYLES[row.result]))
+    results = Counter(row.result for row in rows)
+    says = ", ".join(f"{results[name]} {name}" for name in RESULT_STYLES)
+    return Group(made, Text(f"{len(rows)} figures: {says}"))
+
+
+def short(number: int) -> str:
+    """A count in full up to a million, then with three digits and an exponent."""
+    return f"{number:,}" if number < 1_000_000 else f"{number:.2e}"
