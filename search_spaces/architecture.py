@@ -104,7 +104,7 @@ class Architecture:
         return Facts(
             width=self.width, context=self.context, vocab_size=self.vocab_size, n_classes=self.n_classes,
             n_types=self.n_types, causal=causal, positions=self.positions, norm=self.norm,
-            placement=self.placement, bias=self.bias,
+            placement=self.placement, bias=self.bias, sides=2 if self.family == "seq2seq" and self.share_inputs else 1,
         )
 
     def head_facts(self) -> Facts:

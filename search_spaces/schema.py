@@ -39,6 +39,8 @@ class Facts:
     norm: str
     placement: str
     bias: bool
+    sides: int = 1
+    """2 where one embedding reads source and target; the forward of a kind that asks takes which as third argument."""
     rank: int = 0
     """Width of the embedding table; known to heads only."""
     projects: bool = False

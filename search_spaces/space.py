@@ -71,8 +71,9 @@ class SearchSpace:
     def facts(self, settings: Mapping[str, Value], causal: bool) -> Facts:
         """What blocks know under a choice of the settings."""
         known = {name: settings[name] for name in ("width", "positions", "norm", "placement", "bias")}
+        sides = 2 if self.family == "seq2seq" and settings["share_inputs"] else 1
         return Facts(context=self.context, vocab_size=self.vocab_size, n_classes=self.n_classes,
-                     n_types=self.n_types, causal=causal, **known)  # type: ignore[arg-type]
+                     n_types=self.n_types, causal=causal, sides=sides, **known)  # type: ignore[arg-type]
 
     def distributions(self) -> dict[str, BaseDistribution]:
         """The genes as Optuna distributions."""

@@ -119,7 +119,8 @@ def run(arch: Architecture, parts: Parts, checkpointing: bool, tokens: Tensor, t
         if role == "embedding":
             if step.stack == "decoder" and target is not None:
                 call = Call(mask=target_mask, memory=x, memory_mask=mask)
-                x = parts.call(step, target, None)
+                side = (True,) if "sides" in dict(step.unit.facts) else ()
+                x = parts.call(step, target, None, *side)
             else:
                 x = parts.call(step, tokens, types)
             embedding = step

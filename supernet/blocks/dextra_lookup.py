@@ -15,22 +15,29 @@ from supernet.tables import Table, sinusoids
 
 
 class DextraLookup(nn.Module):
-    """ids -> table of `rank` -> DExTra to the model's width, plus positions."""
+    """ids -> table of `rank` -> DExTra to the model's width, plus positions.
 
-    def __init__(self, *, width: int, vocab_size: int, context: int, positions: str, rank: int, scale: bool, depth: int,
-                 multiplier: float, group_start: int) -> None:
+    Args:
+        sides: 2 gives target tokens a DExTra unit of their own behind the same table, as released.
+    """
+
+    def __init__(self, *, width: int, vocab_size: int, context: int, positions: str, sides: int, rank: int, scale: bool,
+                 depth: int, multiplier: float, group_start: int) -> None:
         super().__init__()
         self.factor = rank**0.5 if scale else 1.0
         self.table = table(vocab_size, rank)
-        self.dextra = DExTra(in_dim=rank, inner_dim=width // 2, out_dim=width, depth=depth, multiplier=multiplier,
-                             group_start=group_start, max_groups=most_groups(width))
+        make = partial(DExTra, in_dim=rank, inner_dim=width // 2, out_dim=width, depth=depth, multiplier=multiplier,
+                       group_start=group_start, max_groups=most_groups(width))
+        self.dextra = make()
+        self.target_dextra = make() if sides == 2 else None
         self.place = table(context, width) if positions == "learned" else None
         self.waves = Table(partial(sinusoids, context, width)) if positions == "sinusoidal" else None
         self.drop = nn.Dropout(0.0)
 
-    def forward(self, tokens: Tensor, types: Tensor | None = None) -> Tensor:
-        """tokens: (batch, n)."""
-        x = self.dextra(self.table(tokens) * self.factor)
+    def forward(self, tokens: Tensor, types: Tensor | None = None, target: bool = False) -> Tensor:
+        """tokens: (batch, n), of the target where `target` is true."""
+        widen = self.target_dextra if target and self.target_dextra is not None else self.dextra
+        x = widen(self.table(tokens) * self.factor)
         n = x.shape[1]
         if self.place is not None:
             x = x + self.place.weight[:n]
@@ -52,7 +59,7 @@ KIND = Kind(
         Dim("scale", bool, "whether rows are scaled by the root of their width", default=True),
         *DEXTRA_DIMS,
     ),
-    facts=("width", "vocab_size", "context", "positions"),
+    facts=("width", "vocab_size", "context", "positions", "sides"),
     rules=(
         Rule(("multiplier", "width"), lambda _, width: width % 8 == 0 and (width // 2) % most_groups(width) == 0,
              "a DExTra unit needs a width that is a multiple of 8 and whose half its groups divide"),
