@@ -1,0 +1,162 @@
+"""The catalogue of published models: each name is one architecture, each number is what a publication prints."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import difflib
+import io
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from search_spaces.architecture import Architecture
+from search_spaces.errors import Fault, InputError
+from search_spaces.loader import parse_yaml, space_from_data
+
+SCHEMA_VERSION = 1
+STATUSES = ("yes", "fitted", "approx")
+METRICS = ("params", "macs", "flops", "depth", "size")
+UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "MiB": 2.0**20, "x": 1.0, "layers": 1.0}
+
+
+@dataclass(frozen=True)
+class PublishedNumber:
+    """One figure of a publication.
+
+    Args:
+        model: the model's name as printed.
+        architecture: the name in this catalogue; `a/b` where the figure is a ratio of two.
+        metric: one of `METRICS`, of one architecture or of both sides of a ratio.
+        value: in `unit`, as printed.
+        tolerance: the greatest relative deviation; 0 means exact.
+        status: `yes`, checked with a configuration the source gives; `fitted`, with a setting chosen to
+            agree; `approx`, for information.
+        convention: how multiply-adds are counted: `plain`, `lite`, `delight` or `mobilebert`.
+        part: what is counted: `all`, `embedding` (with the output layer), `non_embedding`, `attention` or `ffn`.
+        seq_len: length of the (source) sequence; 0 where it does not matter.
+        target_len: length of the target sequence; 0 where there is none.
+    """
+
+    paper: str
+    model: str
+    architecture: str
+    metric: str
+    value: float
+    unit: str
+    tolerance: float
+    status: str
+    convention: str
+    part: str
+    seq_len: int
+    target_len: int
+    note: str
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether the figure compares two architectures."""
+        return "/" in self.architecture
+
+    @property
+    def gates(self) -> bool:
+        """Whether a deviation beyond the tolerance is a failure."""
+        return self.status != "approx"
+
+    @property
+    def in_units(self) -> float:
+        """The value in parameters, multiply-adds, bytes, layers, or as a plain ratio."""
+        return self.value * UNITS[self.unit]
+
+
+def names() -> list[str]:
+    """The names of all published architectures, sorted."""
+    return sorted(_points())
+
+
+@lru_cache(maxsize=256)
+def load_published(name: str) -> Architecture:
+    """The published architecture of that name.
+
+    Raises:
+        InputError: there is none, or its entry does not describe exactly one architecture.
+    """
+    points = _points()
+    if name not in points:
+        close = difflib.get_close_matches(name, points, n=1, cutoff=0.4)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise InputError(name, f"is no published architecture{hint}; there are: {', '.join(names())}")
+    where, base, overrides = points[name]
+    return single_architecture(_overridden(base, overrides, where) | {"name": name}, where)
+
+
+def single_architecture(data: dict[str, Any], where: str) -> Architecture:
+    """The one architecture of a space of size 1. Raises InputError where there are more."""
+    space = space_from_data(data, where)
+    if space.genes:
+        gene, values = next(iter(space.genes.items()))
+        says = f"has {len(values)} values; a published architecture fixes every dimension"
+        raise InputError(where, [Fault(gene, says)])
+    return space.decode({})
+
+
+@lru_cache(maxsize=1)
+def _points() -> dict[str, tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Name -> (where it is written, base, overrides)."""
+    found: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {}
+    for entry in sorted(files(__package__).iterdir(), key=lambda entry: entry.name):
+        if not entry.name.endswith(".yaml"):
+            continue
+        where = f"published/{entry.name}"
+        data = parse_yaml(entry.read_text("utf-8"), where)
+        if not isinstance(data, dict) or set(data) != {"schema_version", "base", "models"}:
+            raise InputError(where, "must be a table with the keys schema_version, base and models")
+        version = data["schema_version"]
+        if version != SCHEMA_VERSION:
+            raise InputError(where, [Fault("schema_version", f"{version!r}; this version reads {SCHEMA_VERSION}")])
+        for name, overrides in data["models"].items():
+            if name in found:
+                raise InputError(where, [Fault(f"models.{name}", f"stands in {found[name][0]} too")])
+            found[name] = (f"{where}: {name}", data["base"], overrides)
+    return found
+
+
+def _overridden(base: dict[str, Any], overrides: dict[str, Any], where: str) -> dict[str, Any]:
+    """A copy of `base` with the value at every dotted key replaced."""
+    result = copy.deepcopy(base)
+    for path, value in overrides.items():
+        *tables, last = path.split(".")
+        inside = result
+        for key in tables:
+            inside = inside.get(key) if isinstance(inside, dict) else None  # type: ignore[assignment]
+        if not isinstance(inside, dict):
+            raise InputError(where, [Fault(path, "leads to no table of the base")])
+        inside[last] = copy.deepcopy(value)
+    return result
+
+
+@lru_cache(maxsize=1)
+def _numbers() -> tuple[PublishedNumber, ...]:
+    text = files(__package__).joinpath("counts.csv").read_text("utf-8")
+    return tuple(_number(row, i) for i, row in enumerate(csv.DictReader(io.StringIO(text)), start=2))
+
+
+def numbers() -> list[PublishedNumber]:
+    """Every published figure. Raises InputError where the table is wrong."""
+    return list(_numbers())
+
+
+def _number(row: dict[str, str], line: int) -> PublishedNumber:
+    where = f"published/counts.csv line {line}"
+    parse: dict[str, Any] = {"float": float, "int": lambda text: int(text or 0), "str": str}
+    try:
+        number = PublishedNumber(**{f.name: parse[str(f.type)](row[f.name]) for f in fields(PublishedNumber)})
+    except (KeyError, ValueError, TypeError) as error:
+        raise InputError(where, f"cannot be read: {error}") from None
+    for name, allowed in (("status", STATUSES), ("metric", METRICS), ("unit", UNITS)):
+        if getattr(number, name) not in allowed:
+            raise InputError(where, [Fault(name, f"{getattr(number, name)!r} is not one of {', '.join(allowed)}")])
+    for name in number.architecture.split("/"):
+        if name not in _points():
+            raise InputError(where, [Fault("architecture", f"{name!r} is no published architecture")])
+    return number
