@@ -1,0 +1,89 @@
+"""What the documents show is true: their commands run and print what is shown, their Python runs."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from nas.cli import main
+from search_spaces import kinds
+from search_spaces.loader import space_from_text
+from supernet import Supernet, extract
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in (
+    *ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("supernet/*/README.md")))
+
+
+def blocks(document, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / document).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def commands(document):
+    """(command, lines shown below it) of every console block."""
+    found = []
+    for line in "\n".join(blocks(document, "console")).splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        elif line.strip() not in ("", "..."):
+            found[-1][1].append(line)
+    return found
+
+
+def squeezed(line):
+    return " ".join(line.split())
+
+
+def test_readme_commands_print_what_is_shown(capsys, monkeypatch):
+    """In one process, through what the installed `nas` calls: starting torch each time would take most of the time."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    shown = commands("README.md")
+    assert len(shown) >= 4
+    for command, lines in shown:
+        program, *arguments = shlex.split(command)
+        assert program == "nas"
+        code = main(arguments)
+        out, err = capsys.readouterr()
+        assert code == 0, f"{command}: {err}"
+        printed = {squeezed(line) for line in out.splitlines()}
+        missing = [line for line in lines if squeezed(line) not in printed]
+        assert not missing, f"{command} does not print {missing}"
+
+
+def test_the_installed_command_runs():
+    done = subprocess.run([Path(sys.executable).parent / "nas", "spaces"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "lm-tiny" in done.stdout
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/design.md"])
+def test_python_runs(document):
+    shown = blocks(document, "python")
+    assert shown
+    for code in shown:
+        exec(compile(code, document, "exec"), {"__name__": document})
+
+
+def test_the_example_block_is_complete(monkeypatch):
+    (code,) = blocks("CONTRIBUTING.md", "python")
+    names = {"__name__": "example"}
+    exec(compile(code, "CONTRIBUTING.md", "exec"), names)
+    monkeypatch.setitem(kinds.registry(), "shift", names["KIND"])
+    text = (ROOT / "search_spaces" / "lm-tiny.yaml").read_text("utf-8")
+    text = re.sub(r"^( +)attention: .*$", r"\1shift: {inner: ['1x', '2x']}", text, count=1, flags=re.MULTILINE)
+    space = space_from_text(text, "with-shift.yaml")
+    net, tokens = Supernet(space, seed=0).eval(), torch.randint(space.vocab_size, (2, 9))
+    for arch in (space.smallest(), space.decode(space.encode(space.smallest()) | {"width": 64, "decoder.depth": 4})):
+        assert {layer.mixer.kind for layer in arch.decoder} == {"shift"}
+        assert torch.equal(net(arch, tokens), extract(net, arch)(tokens))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document):
+    links = re.findall(r"\]\(([^)#]+)", (ROOT / document).read_text("utf-8"))
+    local = [link for link in links if not link.startswith("http")]
+    assert not [link for link in local if not (ROOT / document).parent.joinpath(link).exists()]
