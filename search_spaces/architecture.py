@@ -27,9 +27,11 @@ class BlockConfig:
 
     @classmethod
     def of(cls, kind: str, dims: Dims) -> BlockConfig:
+        """The block with these dims in canonical form: sorted, and whole numbers of a float dim as floats."""
         declared = kinds.registry().get(kind)
         floats = {dim.name for dim in declared.dims if dim.type is float} if declared else set()
-        written = {name: float(value) if name in floats and type(value) is int else value for name, value in dims.items()}
+        written = {name: float(value) if name in floats and type(value) is int else value
+                   for name, value in dims.items()}
         return cls(kind, tuple(sorted(written.items())))
 
     def __getitem__(self, name: str) -> Value:
@@ -93,10 +95,12 @@ class Architecture:
 
     @property
     def stacks(self) -> dict[str, tuple[Layer, ...]]:
+        """The layers of each stack the family has."""
         return {name: getattr(self, name) for name in FAMILIES[self.family]}
 
     @property
     def depth(self) -> int:
+        """How many layers run, in all stacks."""
         return len(self.encoder) + len(self.decoder)
 
     def facts(self, causal: bool) -> Facts:
@@ -158,7 +162,8 @@ class Architecture:
         data = _table(data, "")
         version = data.pop("schema_version", None)
         if version != SCHEMA_VERSION:
-            raise InputError("architecture", [Fault("schema_version", f"{version!r}; this version reads {SCHEMA_VERSION}")])
+            says = f"{version!r}; this version reads {SCHEMA_VERSION}"
+            raise InputError("architecture", [Fault("schema_version", says)])
         parsed: dict[str, Any] = {}
         for name, value in data.items():
             if name in ("encoder", "decoder"):
@@ -303,7 +308,8 @@ def _read_block(data: object, where: str) -> BlockConfig:
         raise InputError("architecture", [Fault(f"{where}.kind", f"{kind!r} is not the name of a kind")])
     for name, value in table.items():
         if not isinstance(value, (int, float, bool, str)):
-            raise InputError("architecture", [Fault(f"{where}.{name}", f"{value!r} is not a number, word or truth value")])
+            says = f"{value!r} is not a number, word or truth value"
+            raise InputError("architecture", [Fault(f"{where}.{name}", says)])
     return BlockConfig.of(kind, table)
 
 

@@ -57,7 +57,8 @@ class _Compiler:
         head = self._part("head", "head", "head", file.head, None)
         for kind in head.dims:
             if file.family != "encoder" and not kinds.get(kind).over_words:
-                self.faults.append(Fault(f"head.{kind}", f"gives no logits of words, which the family {file.family} needs"))
+                says = f"gives no logits of words, which the family {file.family} needs"
+                self.faults.append(Fault(f"head.{kind}", says))
         scaling = self._scaling(file.scaling) if file.scaling else None
         stacks = {name: self._stack(name, getattr(file, name)) for name in wanted if getattr(file, name)}
         if self.faults:
@@ -99,17 +100,18 @@ class _Compiler:
             if sharing and sharing.group and sharing.group > file.slots:
                 self.faults.append(Fault(f"{name}.sharing", f"{text!r} has groups longer than the {file.slots} slots"))
         families = {
-            family: {role: self._part(role, f"{name}.layers.{family}.{role}", f"{name}.{{slot}}.{family}.{role}",
-                                      table, file.slots)
-                     for role, table in (("mixer", layer.mixer), ("cross", layer.cross), ("ffn", layer.ffn))
-                     if table is not None}
-            for family, layer in file.layers.items()
+            each: {role: self._part(role, f"{name}.layers.{each}.{role}", f"{name}.{{slot}}.{each}.{role}", table,
+                                    file.slots)
+                   for role, table in (("mixer", layer.mixer), ("cross", layer.cross), ("ffn", layer.ffn))
+                   if table is not None}
+            for each, layer in file.layers.items()
         }
         needs_cross = name == "decoder" and self.file.family == "seq2seq"
-        for family, parts in families.items():
+        for each, parts in families.items():
             if ("cross" in parts) != needs_cross:
-                says = "is missing: a seq2seq decoder attends to the source" if needs_cross else "only a seq2seq decoder has one"
-                self.faults.append(Fault(f"{name}.layers.{family}.cross", says))
+                says = ("is missing: a seq2seq decoder attends to the source" if needs_cross
+                        else "only a seq2seq decoder has one")
+                self.faults.append(Fault(f"{name}.layers.{each}.cross", says))
         chosen = file.choose if file.choose is not None else list(families)
         family = self._gene(f"{name}.choose", f"{name}.{{slot}}.layer", chosen, file.slots)
         self._known(f"{name}.choose", family, list(families), "layer families")
@@ -130,7 +132,8 @@ class _Compiler:
         if rule.at_least != 1:
             self.faults.append(Fault(f"{key}.at_least", "goes with keep: searched; give layers here"))
         if rule.layers is None:
-            self.faults.append(Fault(f"{key}.layers", f"is missing; allowed: a list of whole numbers from 1 to {file.slots}, or scaled"))
+            says = f"is missing; allowed: a list of whole numbers from 1 to {file.slots}, or scaled"
+            self.faults.append(Fault(f"{key}.layers", says))
             return rule.keep, None, 1
         if rule.layers == "scaled":
             if not self.file.scaling:
@@ -147,7 +150,8 @@ class _Compiler:
         if rule.at_least > slots:
             self.faults.append(Fault(f"{key}.at_least", f"{rule.at_least} is more than the {slots} slots"))
         if slots > MOST_SEARCHED_SLOTS:
-            self.faults.append(Fault(key, f"searched works up to {MOST_SEARCHED_SLOTS} slots, found {slots}; use every_other"))
+            says = f"searched works up to {MOST_SEARCHED_SLOTS} slots, found {slots}; use every_other"
+            self.faults.append(Fault(key, says))
         return rule.at_least
 
     def _part(self, role: str, key: str, name: str, table: Mapping[str, Any], slots: int | None) -> PartSpace:
@@ -160,7 +164,8 @@ class _Compiler:
             if kind not in installed:
                 self.faults.append(Fault(f"{key}.{kind}", f"unknown {role} kind; installed: {', '.join(installed)}"))
             elif table[kind] is not None and not isinstance(table[kind], dict):
-                self.faults.append(Fault(f"{key}.{kind}", f"must be a table of dims, found {reprlib.repr(table[kind])}"))
+                says = f"must be a table of dims, found {reprlib.repr(table[kind])}"
+                self.faults.append(Fault(f"{key}.{kind}", says))
             else:
                 dims[kind] = self._dims(kind, f"{key}.{kind}", f"{name}.{kind}", table[kind] or {}, slots)
         gene = self._gene(f"{key}.choose", f"{name}.kind", table.get("choose", listed or ["?"]), slots)
@@ -202,7 +207,8 @@ class _Compiler:
                 lists = given["by_slot"]
                 if not isinstance(lists, list) or len(lists) != slots:
                     found = len(lists) if isinstance(lists, list) else reprlib.repr(lists)
-                    self.faults.append(Fault(key, f"by_slot needs a list of {slots} entries, one per slot; found {found}"))
+                    says = f"by_slot needs a list of {slots} entries, one per slot; found {found}"
+                    self.faults.append(Fault(key, says))
                     return Gene(name, ((),))
                 return Gene(name, tuple(self._values(f"{key}.by_slot.{i}", values) for i, values in enumerate(lists)))
             allowed = "a value or a list" + (", {global: [...]} or {by_slot: [[...], ...]}" if slots else "")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.genes import StackSpace, assignments
@@ -124,20 +125,19 @@ class _StackCounter:
         for position, (slot, roles) in enumerate(shape):
             if not roles:
                 continue
-            states = _map(states, lambda hypothesis, slot=slot: self._families(hypothesis, slot))
+            states = _map(states, partial(self._families, slot))
             for role in roles:
-                states = _read(states, lambda hypothesis, role=role, slot=slot, position=position:
-                               self._blocks(hypothesis, role, slot, position, len(shape)))
+                states = _read(states, partial(self._blocks, role, slot, position, len(shape)))
             states = _map(states, lambda hypothesis: [hypothesis[:2]])
         return _map(states, lambda hypothesis: [hypothesis[0]])
 
-    def _families(self, hypothesis: Any, slot: int | None) -> list[Any]:
+    def _families(self, slot: int | None, hypothesis: Any) -> list[Any]:
         gene = self.stack.family
         fixed = dict(hypothesis[1])
         families = (fixed[gene.name],) if gene.name in fixed else gene.choices(slot)
         return [(*hypothesis, family) for family in families]
 
-    def _blocks(self, hypothesis: Any, role: str, slot: int | None, position: int, depth: int) -> Any:
+    def _blocks(self, role: str, slot: int | None, position: int, depth: int, hypothesis: Any) -> Any:
         scaling, fixed, family = hypothesis
         part = self.stack.layers[family].get(role)
         if part is None:

@@ -15,10 +15,12 @@ def _listed(value: object) -> object:
 
 
 Count = Annotated[int, Field(strict=True, ge=1, le=GREATEST)]
+CountOrZero = Annotated[int, Field(strict=True, ge=0, le=GREATEST)]
 Counts = Annotated[list[Count], BeforeValidator(_listed), Field(min_length=1)]
 Truths = Annotated[list[Annotated[bool, Field(strict=True)]], BeforeValidator(_listed), Field(min_length=1)]
 Texts = Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(_listed), Field(min_length=1)]
-Numbers = Annotated[list[Annotated[float, Field(gt=0, allow_inf_nan=False)]], BeforeValidator(_listed), Field(min_length=1)]
+Positive = Annotated[float, Field(gt=0, le=GREATEST, allow_inf_nan=False)]
+Numbers = Annotated[list[Positive], BeforeValidator(_listed), Field(min_length=1)]
 Norms = Annotated[list[Literal["layernorm", "rmsnorm", "none"]], BeforeValidator(_listed), Field(min_length=1)]
 Placements = Annotated[list[Literal["pre", "post"]], BeforeValidator(_listed), Field(min_length=1)]
 Positions = Annotated[
@@ -41,7 +43,8 @@ class DepthFile(_Keys):
     keep: Literal["first", "every_other", "searched"] = Field(
         description="first, every_other (LayerDrop's rule) or searched (each slot is kept or left out)")
     layers: Counts | Literal["scaled"] | None = Field(
-        None, description="a list of whole numbers from 1 to 10^9, or scaled (as many as block-wise scaling has blocks)")
+        None,
+        description="a list of whole numbers from 1 to 10^9, or scaled (as many as block-wise scaling has blocks)")
     at_least: Count = Field(1, description="a whole number from 1 to 10^9; the least depth where slots are searched")
 
 
@@ -82,8 +85,8 @@ class SpaceFile(_Keys):
     family: Literal["lm", "encoder", "seq2seq"] = Field(description="lm, encoder or seq2seq")
     vocab_size: Count = Field(description="a whole number from 1 to 10^9")
     context: Count = Field(description="a whole number from 1 to 10^9: the longest sequence")
-    n_classes: Annotated[int, Field(strict=True, ge=0, le=GREATEST)] = Field(0, description="a whole number from 0 to 10^9")
-    n_types: Annotated[int, Field(strict=True, ge=0, le=GREATEST)] = Field(0, description="a whole number from 0 to 10^9: token types")
+    n_classes: CountOrZero = Field(0, description="a whole number from 0 to 10^9")
+    n_types: CountOrZero = Field(0, description="a whole number from 0 to 10^9: token types")
     width: Counts = Field(description="a list of whole numbers from 1 to 10^9")
     norm: Norms = Field(["layernorm"], description=", ".join(NORMS))
     placement: Placements = Field(["pre"], description=", ".join(PLACEMENTS))

@@ -25,12 +25,15 @@ class Gene:
 
     @property
     def per_slot(self) -> bool:
+        """Whether every slot has this gene for itself."""
         return "{slot}" in self.name
 
     def key(self, slot: int | None = None) -> str:
+        """Its name in a genotype."""
         return self.name.replace("{slot}", str(slot))
 
     def choices(self, slot: int | None = None) -> tuple[Value, ...]:
+        """The values to choose from at a slot."""
         return self.values[0] if len(self.values) == 1 else self.values[slot or 0]
 
 
@@ -49,6 +52,7 @@ class PartSpace:
         return all(len(gene.values) == 1 for gene in self.genes())
 
     def genes(self) -> Iterator[Gene]:
+        """The gene of the kind, then those of every kind's dims."""
         yield self.kind
         for dims in self.dims.values():
             yield from dims.values()
@@ -113,6 +117,7 @@ class ScalingSpace:
     order: Gene
 
     def genes(self) -> Iterator[Gene]:
+        """The three genes."""
         yield from (self.depths, self.multiplier, self.order)
 
     def build(self, chosen: Mapping[str, Value]) -> Scaling:

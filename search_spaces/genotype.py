@@ -11,7 +11,7 @@ from search_spaces import kinds
 from search_spaces.architecture import Architecture, BlockConfig, Layer, canonical_block
 from search_spaces.errors import Fault, InputError
 from search_spaces.genes import Gene, PartSpace, StackSpace, assignments
-from search_spaces.layers import Scaling, Sharing, every_other
+from search_spaces.layers import Scaling, Sharing
 from search_spaces.schema import Facts, Value
 
 if TYPE_CHECKING:
@@ -46,7 +46,11 @@ def decode(space: SearchSpace, genotype: Mapping[str, Value]) -> Architecture:
         facts = space.facts(settings, causal=name == "decoder")
         kept = _kept(stack, read, scaling)
         sharing = Sharing.parse(read(stack.sharing))
-        stacks[name] = tuple(_layers(stack, kept, sharing, scaling, read, lambda *where, facts=facts: block(*where[:2], facts, where[2])))
+
+        def place(part: PartSpace, slot: int, extra: Pairs, facts: Facts = facts) -> BlockConfig:
+            return block(part, slot, facts, extra)
+
+        stacks[name] = tuple(_layers(stack, kept, sharing, scaling, read, place))
     return assemble(space, settings, embedding, head, stacks)
 
 
@@ -64,7 +68,7 @@ def _layers(stack: StackSpace, kept: tuple[int, ...], sharing: Sharing, scaling:
     def part(role: str, position: int) -> BlockConfig | None:
         slot = kept[position]
         alternatives = stack.layers[str(read(stack.family, slot))].get(role)
-        return alternatives and block(alternatives, slot, scaled_at(scaling, position, len(kept)))
+        return block(alternatives, slot, scaled_at(scaling, position, len(kept))) if alternatives else None
 
     for i in range(len(kept)):
         mixer, ffn = sharing.leader("mixer", i), sharing.leader("ffn", i)
@@ -88,10 +92,12 @@ def build_block(kind: str, raw: Pairs, facts: Facts, extra: Pairs) -> BlockConfi
 
 
 def first_block(scaling: Scaling | None) -> Pairs:
+    """What scaling gives the embedding and the head."""
     return tuple(scaling.first().items()) if scaling else ()
 
 
 def scaled_at(scaling: Scaling | None, position: int, depth: int) -> Pairs:
+    """What scaling gives the layer at a position of a stack of that depth."""
     return tuple(scaling.at(position, depth).items()) if scaling else ()
 
 
@@ -159,7 +165,7 @@ def scalings(space: SearchSpace) -> Iterator[tuple[dict[str, Value], Scaling | N
         yield chosen, space.scaling.build(chosen)
 
 
-class _Elsewhere(Exception):
+class _ElsewhereError(Exception):
     """The architecture is not of the form just tried."""
 
     def __init__(self, key: str, says: str) -> None:
@@ -183,7 +189,7 @@ def encode(space: SearchSpace, arch: Architecture) -> dict[str, Value]:
             try:
                 found = {**settings, **chosen, **_encode_parts(space, arch, settings, scaling)}
                 return {name: found.get(name, choices[0]) for name, choices in space.genes.items()}
-            except _Elsewhere as error:
+            except _ElsewhereError as error:
                 faults.append(error.fault)
     raise InputError(f"architecture {arch.key[:12]} is not in space {space.name}", faults)
 
@@ -195,7 +201,7 @@ def _encode_parts(space: SearchSpace, arch: Architecture, settings: Mapping[str,
                                (space.head, arch.head, arch.head_facts())):
         known = alternatives(part, None, facts, first_block(scaling), ())
         if block not in known:
-            raise _Elsewhere(part.role, f"{block} is not among the {len(known)} alternatives")
+            raise _ElsewhereError(part.role, f"{block} is not among the {len(known)} alternatives")
         found |= {gene.name: value for gene, value in known[block]}
     for name, stack in space.stacks.items():
         found |= _encode_stack(stack, arch.stacks[name], space.facts(settings, name == "decoder"), scaling)
@@ -204,12 +210,12 @@ def _encode_parts(space: SearchSpace, arch: Architecture, settings: Mapping[str,
 
 def _encode_stack(stack: StackSpace, layers: tuple[Layer, ...], facts: Facts,
                   scaling: Scaling | None) -> dict[str, Value]:
-    reason = _Elsewhere(stack.name, "")
+    reason = _ElsewhereError(stack.name, "")
     for text in stack.sharing.choices():
         sharing = Sharing.parse(text)
         try:
             kept = _find_kept(stack, layers, sharing, scaling)
-        except _Elsewhere as error:
+        except _ElsewhereError as error:
             reason = error
             continue
         for fixed in assignments(stack_genes(stack)):
@@ -218,7 +224,7 @@ def _encode_stack(stack: StackSpace, layers: tuple[Layer, ...], facts: Facts,
                 for i in range(len(layers)):
                     found |= _encode_layer(stack, layers, kept, sharing, i, facts, scaling, fixed)
                 return found
-            except _Elsewhere as error:
+            except _ElsewhereError as error:
                 reason = error
     raise reason
 
@@ -239,11 +245,11 @@ def _find_kept(stack: StackSpace, layers: tuple[Layer, ...], sharing: Sharing,
         allowed = depth in ((scaling.n_max,) if stack.depth is None and scaling else stack.depth.choices())  # type: ignore[union-attr]
         slots = stack.fixed_slots(depth) if allowed else ()
     if not allowed:
-        raise _Elsewhere(stack.name, f"{depth} layers in these slots are not a depth of this space")
+        raise _ElsewhereError(stack.name, f"{depth} layers in these slots are not a depth of this space")
     for i, layer in enumerate(layers):
         wanted = (slots[sharing.leader("mixer", i)], slots[sharing.leader("ffn", i)])
         if (layer.mixer_slot, layer.ffn_slot) != wanted:
-            raise _Elsewhere(f"{stack.name}.{i}", f"slots {layer.mixer_slot} and {layer.ffn_slot} follow from no "
+            raise _ElsewhereError(f"{stack.name}.{i}", f"slots {layer.mixer_slot} and {layer.ffn_slot} follow from no "
                                                   "depth and sharing of this space")
     return slots
 
@@ -266,7 +272,7 @@ def _encode_layer(stack: StackSpace, layers: tuple[Layer, ...], kept: tuple[int,
             genes = [pair for role, block in wanted.items() for pair in known[role][block]]
             return {gene.key(slot): value for gene, value in ((stack.family, family), *genes)}
     text = ", ".join(map(str, wanted.values()))
-    raise _Elsewhere(f"{stack.name}.{i}", f"{text} is not among the alternatives of slot {slot}")
+    raise _ElsewhereError(f"{stack.name}.{i}", f"{text} is not among the alternatives of slot {slot}")
 
 
 # --- least and greatest -------------------------------------------------------------------------------

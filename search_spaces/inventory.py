@@ -69,7 +69,9 @@ def _blocks(stack: StackSpace, role: str, slot: int, places: list[Any], facts: A
         family = stack.family
         for name in (fixed[family.name],) if family.name in fixed else family.choices(slot):
             part = stack.layers[str(name)].get(role)
-            for extra in places if part else ():
+            if part is None:
+                continue
+            for extra in places:
                 at = None if part.uniform else slot
                 found |= dict.fromkeys(alternatives(part, at, facts, extra, tuple(fixed.items())))
     return found

@@ -119,7 +119,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """The value of a node; the loader itself trips over `!!bool x`, `!!timestamp x` or a 13th month."""
         try:
-            return super().construct_object(node, deep)  # type: ignore[no-untyped-call]
+            return super().construct_object(node, deep)
         except (ValueError, TypeError, ArithmeticError, AttributeError, LookupError) as error:
             raise _refused(f"{str(node.value)[:60]!r} cannot be read as {node.tag.rpartition(':')[2]}", node) from error
 
@@ -127,7 +127,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         """A whole number; one of hundreds of digits would overflow where it is used."""
         if len(node.value) > 40:
             raise _refused(f"the number {node.value[:12]}... is too long", node)
-        return super().construct_yaml_int(node)  # type: ignore[no-any-return, no-untyped-call]
+        return super().construct_yaml_int(node)
 
 
 _UniqueKeyLoader.add_constructor("tag:yaml.org,2002:int", _UniqueKeyLoader.construct_yaml_int)

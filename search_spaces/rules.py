@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from search_spaces import kinds
@@ -22,6 +22,7 @@ class Known:
     extra: tuple[tuple[str, Value], ...]
 
     def as_dict(self) -> dict[str, Value]:
+        """Both by name."""
         return {**self.facts.as_dict(), **dict(self.extra)}
 
 
@@ -37,7 +38,8 @@ def part_faults(part: PartSpace, key: str, slots: int | None, surroundings: Sequ
             shown = list(itertools.islice(found, MOST_SHOWN))
             faults += [Fault(f"{key}.{kind_name}.{rule.needs[0]}", text) for text in shown]
             if len(found) > MOST_SHOWN:
-                faults.append(Fault(f"{key}.{kind_name}.{rule.needs[0]}", f"... and {len(found) - MOST_SHOWN} more like it"))
+                more = f"... and {len(found) - MOST_SHOWN} more like it"
+                faults.append(Fault(f"{key}.{kind_name}.{rule.needs[0]}", more))
     return faults
 
 
@@ -49,7 +51,7 @@ def _all_rules(kind: Kind) -> Iterator[Rule]:
     yield from kind.rules
 
 
-def _rule_faults(kind: Kind, rule: Rule, genes: dict[str, Gene], slots: int | None,
+def _rule_faults(kind: Kind, rule: Rule, genes: Mapping[str, Gene], slots: int | None,
                  surroundings: Iterable[Known]) -> Iterator[str]:
     dims = _involved(kind, rule, genes)
     by_slot = any(len(genes[dim].values) > 1 for dim in dims)
@@ -66,7 +68,7 @@ def _rule_faults(kind: Kind, rule: Rule, genes: dict[str, Gene], slots: int | No
                 yield text + (f" (slot {slot})" if by_slot else "")
 
 
-def _involved(kind: Kind, rule: Rule, genes: dict[str, Gene]) -> list[str]:
+def _involved(kind: Kind, rule: Rule, genes: Mapping[str, Gene]) -> list[str]:
     """The dims a rule looks at, with those their spellings refer to, in declared order."""
     wanted = {name for name in rule.needs if name in genes}
     while True:

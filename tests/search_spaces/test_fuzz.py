@@ -24,8 +24,8 @@ QUIET = settings(deadline=None, max_examples=250,
 
 words = st.sampled_from(["", "none", "all", "all/2", "all/99", "scaled", "full", "width/n_heads", "7/n_heads",
                          "n_heads", "4x", "0x", "0.3x", "4-8", "8-4", "1-99999", "attention", "conv", "lsra", "delight",
-                         "ffn", "tied", "linear", "lookup", "lm", "encoder", "seq2seq", "global", "by_slot", "choose", "first",
-                         "searched", "every_other", "rotary", "{slot}", "0", "a.b", "\u00b2", "\ud83d\ude00"])
+                         "ffn", "tied", "linear", "lookup", "lm", "encoder", "seq2seq", "global", "by_slot", "choose",
+                         "first", "searched", "every_other", "rotary", "{slot}", "0", "a.b", "\u00b2", "\ud83d\ude00"])
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-3, 40), st.integers(), st.just(10**400), st.floats(), words,
                     st.text(max_size=5), st.dates().map(lambda day: date(day.year, day.month, day.day)),
                     st.binary(max_size=3))
@@ -108,8 +108,8 @@ def test_a_space_with_text_put_in_anywhere_is_loaded_or_refused(name: str, data:
     at = data.draw(st.integers(0, len(text)))
     more = data.draw(st.one_of(st.text(max_size=6), st.sampled_from(
         ["!!map ", "!!set ", "!!bool ", "!!timestamp ", "!!int ", "!!float ", "!!binary ", "!!omap ", "&a ", "*a",
-         "<<: ", "? ", "[", "{", "}", "- ", "\n", "'", '"', "|", ">", "%", "---\n", "...\n", "#", ": ", "0x", "1e999", "~",
-         "=", "\t"])))
+         "<<: ", "? ", "[", "{", "}", "- ", "\n", "'", '"', "|", ">", "%", "---\n", "...\n", "#", ": ", "0x", "1e999",
+         "~", "=", "\t"])))
     end = at + data.draw(st.integers(0, 4))
     load_or_refuse(lambda: space_from_text(text[:at] + more + text[end:], "fuzz.yaml"))
 
