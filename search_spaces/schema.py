@@ -47,9 +47,11 @@ class Facts:
     """Whether the embedding widens its table by one linear map; known to heads only."""
 
     def pick(self, names: tuple[str, ...]) -> tuple[tuple[str, Value], ...]:
+        """The named facts with their values."""
         return tuple((name, getattr(self, name)) for name in names)
 
     def as_dict(self) -> dict[str, Value]:
+        """Every fact by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -143,6 +145,7 @@ class Dim:
         return self.accepts_number(value)
 
     def accepts_number(self, value: object) -> bool:
+        """Whether `value` is a number of the right type and range."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return False
         if self.type is int and not isinstance(value, int):
@@ -150,6 +153,7 @@ class Dim:
         return self.least <= value <= self.most and not (self.odd and value % 2 == 0)
 
     def expression(self, text: Value) -> tuple[Expression, re.Match[str]] | None:
+        """The expression that `text` is written as, with its match; None where it is a plain value."""
         if self.type is str or not isinstance(text, str):
             return None
         matches = ((e, re.fullmatch(e.pattern, text)) for e in self.expressions)
@@ -180,7 +184,7 @@ class Dim:
             elif self.type is float:
                 result = float(result)
         if self.at_most:
-            result = min(result, known[self.at_most])  # type: ignore[type-var]
+            result = min(result, known[self.at_most])
         if self.type is float and not isinstance(result, bool):
             result = float(result)
         if found and not self.accepts_number(result):
@@ -197,6 +201,7 @@ class Rule:
     says: str
 
     def fault(self, known: Mapping[str, Value]) -> str | None:
+        """A sentence where the condition does not hold."""
         if self.holds(*(known[name] for name in self.needs)):
             return None
         culprit, *others = self.needs
@@ -241,6 +246,7 @@ class Kind:
     help: str = ""
 
     def dim(self, name: str) -> Dim:
+        """The dim of that name."""
         return next(dim for dim in self.dims if dim.name == name)
 
     def resolve(self, raw: Dims, known: Mapping[str, Value]) -> dict[str, Value]:
