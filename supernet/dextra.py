@@ -95,13 +95,18 @@ class DExTra(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(batch, n, in_dim) -> (batch, n, out_dim)."""
         x = self.enter(x)
-        y = x.unflatten(-1, (self.groups[0], -1))
+        y = _grouped(x, self.groups[0])
         for i, name in enumerate(self.names):
             y = self.get_submodule(name)(y)
             if i + 1 < len(self.names):
                 groups = self.groups[i + 1]
-                y = torch.cat([y.unflatten(-1, (groups, -1)), x.unflatten(-1, (groups, -1))], dim=-1)
+                y = torch.cat([_grouped(y, groups), _grouped(x, groups)], dim=-1)
         return self.leave(torch.cat([y, x], dim=-1))
+
+
+def _grouped(x: Tensor, groups: int) -> Tensor:
+    """(batch, n, dim) -> (batch, n, groups, dim / groups)."""
+    return torch.unflatten(x, -1, (groups, -1))
 
 
 def shapes(in_dim: int, inner_dim: int, out_dim: int, depth: int, multiplier: float, group_start: int,

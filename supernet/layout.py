@@ -76,6 +76,7 @@ class Entry:
 
     @property
     def numel(self) -> int:
+        """Numbers in the plain tensor."""
         return math.prod(self.shape)
 
 
@@ -85,7 +86,7 @@ def entries(module: nn.Module) -> tuple[Entry, ...]:
     Buffers that are not persistent are derived tables; they are recomputed, not stored.
     """
     layouts = _layouts(module)
-    names = [(name, tensor, False) for name, tensor in module.named_parameters()]
+    names: list[tuple[str, Tensor, bool]] = [(name, tensor, False) for name, tensor in module.named_parameters()]
     kept = module.state_dict().keys()
     names += [(name, tensor, True) for name, tensor in module.named_buffers() if name in kept]
     return tuple(

@@ -69,7 +69,8 @@ KIND = Kind(
     rules=(
         Rule(("n_heads", "ratio", "width", "positions"), _whole_heads,
              "n_heads must divide ratio x width (twice n_heads where positions are rotary)"),
-        Rule(("conv_heads", "ratio", "width"), lambda heads, ratio, width: (width - attending(width, ratio)) % heads == 0,
+        Rule(("conv_heads", "ratio", "width"),
+             lambda heads, ratio, width: (width - attending(width, ratio)) % heads == 0,
              "conv_heads must divide (1 - ratio) x width"),
     ),
     canonical=_canonical,
