@@ -81,7 +81,8 @@ def count(arch: Architecture, seq_len: int = 128, target_len: int | None = None,
         params=sum(cost.params for cost in costs),
         embedding_params=sum(ends),
         macs=sum(cost.macs for cost in costs),
-        weight_bytes=sum(entry.numel * entry.dtype.itemsize for unit in stored.values() for entry in unit_entries(unit)),
+        weight_bytes=sum(entry.numel * entry.dtype.itemsize for unit in stored.values()
+                         for entry in unit_entries(unit)),
     )
 
 
@@ -96,6 +97,11 @@ def unit_costs(arch: Architecture, seq_len: int = 128, target_len: int | None = 
         seen.add(step.path)
         costs.append(UnitCost(step, params, _step_macs(arch, step, seq_len, target_len, CONVENTIONS[convention])))
     return costs
+
+
+def count_params(arch: Architecture) -> int:
+    """The parameters alone, which need no tracing."""
+    return sum(unit_params(unit) for unit in {step.path: step.unit for step in plan(arch)}.values())
 
 
 def unit_params(unit: Unit) -> int:

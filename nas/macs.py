@@ -62,7 +62,8 @@ def _einsum(inputs: list[Any], outputs: list[Any], biases: bool) -> int:
     terms = inputs[0].toIValue().replace(" ", "").split("->")[0].split(",")
     operands = [_shape(value) for value in inputs[1].node().inputs()]
     if len(terms) > 2 or any("." in term for term in terms):
-        raise InputError("einsum", f"{inputs[0].toIValue()!r} cannot be counted; write it with two operands and no dots")
+        raise InputError("einsum", f"{inputs[0].toIValue()!r} cannot be counted; write it with two operands and "
+                                   "no dots")
     sizes = {letter: size for term, shape in zip(terms, operands) for letter, size in zip(term, shape)}
     return math.prod(sizes.values()) if len(terms) == 2 else 0
 
@@ -92,7 +93,7 @@ ZERO_COST = {
     bitwise_not to type_as _to_copy alias lift_fresh resolve_conj numel size Int ScalarImplicit rand randn
     movedim swapaxes roll flip floor_divide remainder one_hot scatter_add index_add diagonal copy_ square
     __and__ __or__ __invert__ broadcast_to broadcast_tensors view_as reshape_as
-    """.split()
+    """.split()  # noqa: SIM905 - a list literal would fill a screen
 }
 """Operators that multiply and add nothing worth counting: element-wise, normalising, moving data."""
 
@@ -104,14 +105,14 @@ class _Probe(nn.Module):
         super().__init__()
         self.role = unit.role
         self.unit = build_unit(unit)
-        shapes = getattr(self.unit, "tied_shapes", dict)()
+        shapes: dict[str, tuple[int, ...]] = getattr(self.unit, "tied_shapes", dict)()
         self.tied: dict[str, Tensor] = {name: torch.empty(shape) for name, shape in shapes.items()}
 
     def forward(self, x: Tensor, memory: Tensor) -> Tensor:
         if self.role in SUBLAYERS:
             return self.unit(x, Call(memory=memory))
         if self.role == "embedding":
-            return self.unit(x, None)
+            return self.unit(x, None, False)
         return self.unit(x, None, self.tied) if self.role == "head" else self.unit(x)
 
 
@@ -138,7 +139,7 @@ def unit_macs(unit: Unit, length: int, memory_length: int = 1, biases: bool = Fa
 def _traced(unit: Unit, length: int, memory_length: int, biases: bool, device: str) -> int:
     with torch.device(device), torch.no_grad():
         probe = _Probe(unit).eval()
-        width = dict(unit.facts).get("width", 1)
+        width = int(dict(unit.facts).get("width", 1))
         x = torch.zeros(1, length, dtype=torch.long) if unit.role == "embedding" else torch.zeros(1, length, width)
         memory = torch.zeros(1, memory_length, width)
         analysis = JitModelAnalysis(probe, (x, memory))
@@ -152,7 +153,8 @@ def _traced(unit: Unit, length: int, memory_length: int, biases: bool, device: s
             unknown = sorted(analysis.unsupported_ops())
     if unknown:
         raise InputError(f"multiply-adds of {unit.block.kind}",
-                         f"the operator {', '.join(unknown)} is not counted; add it to HANDLES or ZERO_COST of nas.macs")
+                         f"the operator {', '.join(unknown)} is not counted; add it to HANDLES or ZERO_COST of "
+                         "nas.macs")
     return total
 
 

@@ -40,7 +40,7 @@ class Facts:
     placement: str
     bias: bool
     sides: int = 1
-    """2 where one embedding reads source and target; the forward of a kind that asks takes which as third argument."""
+    """2 where one embedding reads source and target tokens, else 1; for embeddings."""
     rank: int = 0
     """Width of the embedding table; known to heads only."""
     projects: bool = False

@@ -119,10 +119,9 @@ def run(arch: Architecture, parts: Parts, checkpointing: bool, tokens: Tensor, t
         if role == "embedding":
             if step.stack == "decoder" and target is not None:
                 call = Call(mask=target_mask, memory=x, memory_mask=mask)
-                side = (True,) if "sides" in dict(step.unit.facts) else ()
-                x = parts.call(step, target, None, *side)
+                x = parts.call(step, target, None, True)
             else:
-                x = parts.call(step, tokens, types)
+                x = parts.call(step, tokens, types, False)
             embedding = step
         elif role in SUBLAYERS:
             if role == "mixer" and keep_record:
@@ -147,7 +146,8 @@ def run(arch: Architecture, parts: Parts, checkpointing: bool, tokens: Tensor, t
 def _check_inputs(arch: Architecture, tokens: Tensor, target: Tensor | None, wanted: tuple[str, ...]) -> None:
     for ids in (tokens,) if target is None else (tokens, target):
         if ids.shape[1] > arch.context:
-            raise InputError("model input", f"a sequence of {ids.shape[1]} tokens is longer than the context {arch.context}")
+            says = f"a sequence of {ids.shape[1]} tokens is longer than the context {arch.context}"
+            raise InputError("model input", says)
     if (arch.family == "seq2seq") != (target is not None):
         needs = "a source and a target" if arch.family == "seq2seq" else "one sequence"
         raise InputError("model input", f"the family {arch.family} takes {needs}")

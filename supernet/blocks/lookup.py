@@ -31,8 +31,8 @@ class Lookup(nn.Module):
         scale: whether table rows are multiplied by the square root of their width.
     """
 
-    def __init__(self, *, width: int, vocab_size: int, context: int, n_types: int, positions: str, norm: str, bias: bool,
-                 rank: int, positions_at: str, norm_after: bool, scale: bool) -> None:
+    def __init__(self, *, width: int, vocab_size: int, context: int, n_types: int, positions: str, norm: str,
+                 bias: bool, rank: int, positions_at: str, norm_after: bool, scale: bool) -> None:
         super().__init__()
         at = rank if positions_at == "rank" else width
         self.factor = rank**0.5 if scale else 1.0
@@ -45,8 +45,8 @@ class Lookup(nn.Module):
         self.norm = make_norm(norm, at) if norm_after else None
         self.drop = nn.Dropout(0.0)
 
-    def forward(self, tokens: Tensor, types: Tensor | None = None) -> Tensor:
-        """tokens, types: (batch, n); types default to 0."""
+    def forward(self, tokens: Tensor, types: Tensor | None = None, target: bool = False) -> Tensor:
+        """tokens, types: (batch, n); types default to 0. Source and target are read alike."""
         x = self.table(tokens) * self.factor
         if self.early:
             x = self._place(x, types)

@@ -1,0 +1,83 @@
+"""Small valid configurations of any registered kind, made from its own declaration."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+
+from search_spaces import kinds
+from search_spaces.schema import Dim, Facts, Kind
+
+FACTS = Facts(width=32, context=16, vocab_size=23, n_classes=3, n_types=2, causal=False, positions="learned",
+              norm="layernorm", placement="pre", bias=True, rank=32, projects=True)
+NARROW = replace(FACTS, width=16, rank=16)
+
+
+def candidates(dim: Dim) -> list:
+    """A few values a dim accepts."""
+    if dim.type is bool:
+        return [False, True]
+    if dim.type is str:
+        return list(dim.choices)
+    tried = [0.25, 0.5, 0.75, 1.5, 2.0] if dim.type is float else [1, 2, 3, 4, 5, 8, 16, 32]
+    return [value for value in tried if dim.accepts_number(value)][:5]
+
+
+def is_valid(kind: Kind, config: dict, facts: Facts) -> bool:
+    """Whether the kind allows these dims as they are: resolved and canonical."""
+    known = facts.as_dict()
+    if kind.resolve(config, known) != config or kind.faults(config, known):
+        return False
+    return not kind.canonical or kind.canonical(dict(config), known) == (kind.name, config)
+
+
+def combinations(lists: dict[str, list]) -> list[dict]:
+    return [dict(zip(lists, values)) for values in itertools.product(*lists.values())]
+
+
+def valid_configs(kind: Kind, *facts: Facts, most: int = 8, seed: int = 0) -> list[dict]:
+    """Up to `most` combinations of dims that the kind allows among each of these facts."""
+    tried = combinations({dim.name: candidates(dim) for dim in kind.dims})
+    random.Random(seed).shuffle(tried)
+    good = (config for config in tried if all(is_valid(kind, config, known) for known in facts or (FACTS,)))
+    return list(itertools.islice(good, most))
+
+
+def elastic_lists(kind: Kind, first: dict, second: dict) -> dict[str, list]:
+    """Both values of as many dims as the kind's rules allow in every combination."""
+    lists = {name: [value] for name, value in first.items()}
+    for name, value in second.items():
+        wider = {**lists, name: list(dict.fromkeys([*lists[name], value]))}
+        if all(is_valid(kind, config, known) for config in combinations(wider) for known in (FACTS, NARROW)):
+            lists = wider
+    return lists
+
+
+def space_data(kind: Kind, configs: list[dict]) -> dict:
+    """A space at two widths whose slots each choose between two configurations' dims."""
+    family = {"cross": "seq2seq", "head": "encoder" if not kind.over_words else "lm"}.get(kind.role, "lm")
+    if kind.role == "mixer" and not kind.causal:
+        family = "encoder"
+    slots = [elastic_lists(kind, config, configs[(i + 1) % len(configs)]) for i, config in enumerate(configs)]
+    by_slot = {dim.name: {"by_slot": [lists[dim.name] for lists in slots]} for dim in kind.dims}
+    parts = {"mixer": {"attention": {"n_heads": 2}}, "ffn": {"ffn": {"inner": "1x"}}}
+    if family == "seq2seq":
+        parts["cross"] = {"cross_attention": {"n_heads": 2}}
+    data = {"schema_version": 1, "name": f"contract-{kind.name}", "family": family, "vocab_size": 23, "context": 16,
+            "n_classes": 3, "n_types": 2, "width": [16, 32], "embedding": {"lookup": {}},
+            "head": {"classifier": {}} if family == "encoder" else {"linear": {}}}
+    if kind.role in parts:
+        parts[kind.role] = {kind.name: by_slot}
+    else:
+        data[kind.role] = {kind.name: slots[0]}
+    stack = {"slots": len(configs) if kind.role in parts else 1, "layers": {"only": parts}}
+    if family == "seq2seq":
+        plain = {"mixer": {"attention": {"n_heads": 2}}, "ffn": {"ffn": {"inner": "1x"}}}
+        data["encoder"] = {"slots": 1, "layers": {"only": plain}}
+    data["encoder" if family == "encoder" else "decoder"] = stack
+    return data
+
+
+def all_kinds(role: str | None = None) -> list[str]:
+    return [name for name, kind in sorted(kinds.registry().items()) if role in (None, kind.role)]
