@@ -25,7 +25,7 @@ demo: $(VENV)/.installed ## run the main job on an embedded default
 	$(BIN)/python -m nas.demo
 
 test: $(VENV)/.installed-dev ## run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.installed-dev ## check style and types
 	$(BIN)/ruff check .

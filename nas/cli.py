@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -65,7 +66,8 @@ def show(
     found = resolve.resolve(space_or_arch)
     picked = resolve.pick(found, sample, smallest, largest)
     length = resolve.sequence_length(found, seq_len, target_len)
-    pictures = [drawing.draw(named, length, target_len, _console().options.ascii_only) for named in picked]
+    screen = _console()
+    pictures = [drawing.draw(named, length, target_len, screen.width, screen.options.ascii_only) for named in picked]
     if not isinstance(found, resolve.Named) and len(pictures) > 1:
         pictures.insert(0, tables.space_summary(found))
     _print(pictures[0])
@@ -104,7 +106,7 @@ def published(as_json: Json = False) -> None:
     from nas.published import check_published
 
     rows = check_published()
-    _print(tables.published_data(rows) if as_json else tables.published_table(rows))
+    _print(tables.published_data(rows) if as_json else tables.published_table(rows, _console().width))
     if any(row.result == "fail" for row in rows):
         raise typer.Exit(1)
 
@@ -118,6 +120,8 @@ class _Console(Console):
 
 def _console() -> Console:
     """A console on stdout; into a pipe or file it has room for whole tables."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a sign the terminal lacks is no reason to stop
     fixed = sys.stdout.isatty() or "COLUMNS" in os.environ
     return _Console(highlight=False, width=None if fixed else 160)
 

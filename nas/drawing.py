@@ -11,6 +11,7 @@ from rich.text import Text
 
 from nas.costs import UnitCost, unit_costs
 from nas.resolve import Named
+from nas.tables import ROOMY
 from search_spaces.architecture import Architecture, BlockConfig, Layer
 from search_spaces.units import SUBLAYERS, Step
 
@@ -20,14 +21,18 @@ COLOURS = {"mixer": "cyan", "cross": "magenta", "ffn": "green"}
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def draw(named: Named, seq_len: int, target_len: int | None = None, ascii_only: bool = False) -> RenderableType:
-    """One row per part of every layer: what it is, how wide, which slot, what it costs."""
+def draw(named: Named, seq_len: int, target_len: int | None, columns: int, ascii_only: bool) -> RenderableType:
+    """One row per part of every layer: what it is, how wide, which slot, what it costs.
+
+    Args:
+        columns: of the terminal; a narrow one gets no bars and short numbers.
+    """
     arch = named.arch
     costs = unit_costs(arch, seq_len, target_len)
     pictures: list[RenderableType] = [Text.from_markup(line) for line in _heading(named, seq_len, target_len)]
     slots = {name: stack.slots for name, stack in named.space.stacks.items()} if named.space else {}
     pictures += [Text(stack_line(name, layers, slots.get(name))) for name, layers in arch.stacks.items()]
-    return Group(*pictures, _table(arch, costs, ascii_only))
+    return Group(*pictures, _table(arch, costs, columns >= ROOMY, ascii_only))
 
 
 def _heading(named: Named, seq_len: int, target_len: int | None) -> Iterator[str]:
@@ -53,10 +58,10 @@ def stack_line(name: str, layers: tuple[Layer, ...], n_slots: int | None) -> str
     return "; ".join(says)
 
 
-def _table(arch: Architecture, costs: list[UnitCost], ascii_only: bool) -> Table:
+def _table(arch: Architecture, costs: list[UnitCost], roomy: bool, ascii_only: bool) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
-    for name in ("layer", "slot", "block", "channels"):
-        table.add_column(name, no_wrap=name != "block")
+    for name in ("layer", "slot", "block", "channels") if roomy else ("layer", "slot", "block"):
+        table.add_column(name, no_wrap=name != "block", overflow="fold")
     for name in ("params", "%", "MACs", "%"):
         table.add_column(name, justify="right", no_wrap=True)
     params, macs = sum(cost.params for cost in costs), sum(cost.macs for cost in costs)
@@ -66,10 +71,11 @@ def _table(arch: Architecture, costs: list[UnitCost], ascii_only: bool) -> Table
         step = cost.step
         block, role = step.unit.block, step.unit.role
         bar = _bar(channels(block, arch.width), widest, role, ascii_only) if role in SUBLAYERS else Text("")
-        table.add_row(_label(step), _slot(step, step.path in seen), describe(block), bar,
-                      _number(cost.params), _share(cost.params, params), _number(cost.macs), _share(cost.macs, macs))
+        number = _number if roomy else _short
+        table.add_row(_label(step), _slot(step, step.path in seen), describe(block), *([bar] if roomy else []),
+                      number(cost.params), _share(cost.params, params), number(cost.macs), _share(cost.macs, macs))
         seen.add(step.path)
-    table.add_row("total", "", "", "", _number(params), "", _number(macs), "", style="bold")
+    table.add_row("total", "", "", *([""] if roomy else []), number(params), "", number(macs), "", style="bold")
     return table
 
 
@@ -112,6 +118,14 @@ def _bar(value: int, most: int, role: str, ascii_only: bool) -> Text:
 
 def _number(value: int) -> str:
     return f"{value:,}" if value else "-"
+
+
+def _short(value: int) -> str:
+    """Three digits and a unit."""
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if value >= size:
+            return f"{value / size:.3g}{unit}"
+    return str(value) if value else "-"
 
 
 def _share(part: int, whole: int) -> str:

@@ -92,7 +92,9 @@ ZERO_COST = {
     arange tril triu masked_fill eq ne lt le gt ge logical_and logical_or logical_not bitwise_and bitwise_or
     bitwise_not to type_as _to_copy alias lift_fresh resolve_conj numel size Int ScalarImplicit rand randn
     movedim swapaxes roll flip floor_divide remainder one_hot scatter_add index_add diagonal copy_ square
-    __and__ __or__ __invert__ broadcast_to broadcast_tensors view_as reshape_as
+    numpy_T mT matrix_H adjoint tile amax amin any all var std norm prod cumprod reciprocal erf log1p expm1 logaddexp
+    leaky_relu hardtanh hardswish hardsigmoid mish selu celu relu6 prelu isnan isinf nan_to_num empty empty_like
+    rand_like randn_like bernoulli __and__ __or__ __invert__ broadcast_to broadcast_tensors view_as reshape_as
     """.split()  # noqa: SIM905 - a list literal would fill a screen
 }
 """Operators that multiply and add nothing worth counting: element-wise, normalising, moving data."""

@@ -21,6 +21,8 @@ from search_spaces import Architecture, SearchSpace, load_space, shipped_spaces
 from search_spaces.genes import Gene
 
 SAMPLES = 101
+ROOMY = 112
+"""Columns of a terminal from which on nothing is left out or shortened."""
 RESULT_STYLES = {"pass": "green", "fail": "bold red", "info": "dim"}
 
 
@@ -28,7 +30,7 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     """An empty table in the project's plain style."""
     made = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
     for name in columns:
-        made.add_column(name, justify="right" if name in right else "left")
+        made.add_column(name, justify="right" if name in right else "left", overflow="fold")
     return made
 
 
@@ -123,15 +125,16 @@ def published_data(rows: list[Row]) -> dict[str, Any]:
                         for row in rows], "results": dict(Counter(row.result for row in rows))}
 
 
-def published_table(rows: list[Row]) -> RenderableType:
-    """Published figures beside ours for a terminal, and how many are met."""
-    made = table("paper", "model", "architecture", "figure", "published", "ours", "deviation", "result",
+def published_table(rows: list[Row], columns: int) -> RenderableType:
+    """Published figures beside ours for a terminal, and how many are met; a narrow one gets our names only."""
+    sources = ("paper", "model") if columns >= ROOMY else ()
+    made = table(*sources, "architecture", "figure", "published", "ours", "deviation", "result",
                  right=("published", "ours", "deviation"))
     for row in rows:
         number = row.number
         figure = number.metric if number.part == "all" else f"{number.metric} ({number.part})"
-        made.add_row(number.paper, number.model, number.architecture, figure, f"{number.value:g} {number.unit}",
-                     f"{row.ours:.4g} {number.unit}", f"{100 * row.deviation:+.2f} %",
+        made.add_row(*(getattr(number, name) for name in sources), number.architecture, figure,
+                     f"{number.value:g} {number.unit}", f"{row.ours:.4g} {number.unit}", f"{100 * row.deviation:+.2f} %",
                      Text(row.result, style=RESULT_STYLES[row.result]))
     results = Counter(row.result for row in rows)
     says = ", ".join(f"{results[name]} {name}" for name in RESULT_STYLES)

@@ -30,26 +30,32 @@ def compile_space(file: SpaceFile, where: str) -> SearchSpace:
     """The space a file describes. Raises InputError with all its faults."""
     compiler = _Compiler(file)
     space = compiler.space(where)
-    if not compiler.faults and space:
-        compiler.faults += check(space)
-    if compiler.faults or space is None:
-        raise InputError(where, compiler.faults)
+    faults = compiler.faults + (check(space) if space else [])
+    if faults or space is None:
+        raise InputError(where, faults)
     return space
 
 
 class _Compiler:
-    """Turns lists into genes and collects what is wrong on the way."""
+    """Turns lists into genes and collects what is wrong on the way.
+
+    A kind with a fault is left out, so that the rest can still be checked and one report has it all.
+    """
 
     def __init__(self, file: SpaceFile) -> None:
         self.file = file
         self.faults: list[Fault] = []
+        self.shapeless = False
+        """Whether a stack or the scaling is too wrong to tell which blocks stand where."""
 
     def space(self, where: str) -> SearchSpace | None:
+        """The space, faulty kinds left out; None where nothing can be said about it."""
         file = self.file
         wanted = FAMILIES[file.family]
         for name in ("encoder", "decoder"):
             if (getattr(file, name) is not None) != (name in wanted):
                 self.faults.append(Fault(name, "is missing" if name in wanted else f"family {file.family} has none"))
+                self.shapeless |= name in wanted
         if file.family != "seq2seq" and False in file.share_inputs:
             self.faults.append(Fault("share_inputs", "false is for the family seq2seq only"))
         settings = {name: self._plain(name, getattr(file, name)) for name in SETTINGS}
@@ -61,7 +67,7 @@ class _Compiler:
                 self.faults.append(Fault(f"head.{kind}", says))
         scaling = self._scaling(file.scaling) if file.scaling else None
         stacks = {name: self._stack(name, getattr(file, name)) for name in wanted if getattr(file, name)}
-        if self.faults:
+        if self.shapeless:
             return None
         return SearchSpace(
             name=file.name, description=file.description, family=file.family, vocab_size=file.vocab_size,
@@ -82,7 +88,7 @@ class _Compiler:
 
     def _scaling(self, file: ScalingFile) -> ScalingSpace:
         for text in file.depths:
-            self._try("scaling.depths", Scaling.parse_depths, text)
+            self.shapeless |= self._try("scaling.depths", Scaling.parse_depths, text) is None
         return ScalingSpace(self._plain("scaling.depths", file.depths),
                             self._plain("scaling.multiplier", file.multiplier),
                             self._plain("scaling.order", file.order))
@@ -95,10 +101,6 @@ class _Compiler:
             return None
 
     def _stack(self, name: str, file: StackFile) -> StackSpace:
-        for text in file.sharing:
-            sharing = self._try(f"{name}.sharing", Sharing.parse, text)
-            if sharing and sharing.group and sharing.group > file.slots:
-                self.faults.append(Fault(f"{name}.sharing", f"{text!r} has groups longer than the {file.slots} slots"))
         families = {
             each: {role: self._part(role, f"{name}.layers.{each}.{role}", f"{name}.{{slot}}.{each}.{role}", table,
                                     file.slots)
@@ -115,7 +117,15 @@ class _Compiler:
         chosen = file.choose if file.choose is not None else list(families)
         family = self._gene(f"{name}.choose", f"{name}.{{slot}}.layer", chosen, file.slots)
         self._known(f"{name}.choose", family, list(families), "layer families")
+        before = len(self.faults)
         keep, depth, at_least = self._depth(name, file)
+        self.shapeless |= len(self.faults) > before
+        deepest = max(map(int, depth.choices())) if depth else file.slots
+        for text in file.sharing:
+            sharing = self._try(f"{name}.sharing", Sharing.parse, text)
+            if sharing and sharing.group and sharing.group > deepest:
+                says = f"{text!r} has groups longer than the greatest depth {deepest}"
+                self.faults.append(Fault(f"{name}.sharing", says))
         return StackSpace(
             name=name, slots=file.slots, keep=keep, depth=depth,
             kept=Gene(f"{name}.{{slot}}.keep", ((False, True),)), at_least=at_least,
@@ -167,7 +177,10 @@ class _Compiler:
                 says = f"must be a table of dims, found {reprlib.repr(table[kind])}"
                 self.faults.append(Fault(f"{key}.{kind}", says))
             else:
-                dims[kind] = self._dims(kind, f"{key}.{kind}", f"{name}.{kind}", table[kind] or {}, slots)
+                before = len(self.faults)
+                genes = self._dims(kind, f"{key}.{kind}", f"{name}.{kind}", table[kind] or {}, slots)
+                if len(self.faults) == before:
+                    dims[kind] = genes
         gene = self._gene(f"{key}.choose", f"{name}.kind", table.get("choose", listed or ["?"]), slots)
         self._known(f"{key}.choose", gene, listed, "kinds listed here")
         return PartSpace(role, gene, dims)
@@ -245,7 +258,7 @@ def check(space: SearchSpace) -> list[Fault]:
     firsts = {first_block(scaling) for scaling in every}
     ends = [Known(space.facts(chosen, False), extra) for chosen in settings for extra in firsts]
     faults += part_faults(space.embedding, "embedding", None, ends)
-    if not faults:
+    if not faults and set(space.embedding.kind.choices()) == set(space.embedding.dims):
         faults += part_faults(space.head, "head", None, list(_head_known(space, settings, firsts)))
     for name, stack in space.stacks.items():
         known = [Known(space.facts(chosen, name == "decoder"), extra) for chosen in settings

@@ -63,16 +63,22 @@ def space_from_data(data: object, where: str) -> SearchSpace:
     return compile_space(parsed, where)
 
 
+_STAND_INS = {"schema_version": 1, "name": "unnamed", "vocab_size": 1000, "context": 128}
+"""Values for mandatory keys that are wrong, so that the rest of the file can be checked too."""
+
+
 def _more_faults(data: dict[Any, Any], error: ValidationError, where: str) -> tuple[Fault, ...]:
-    """What is wrong besides unknown keys and wrong list entries, so that one report has it all."""
+    """What is wrong besides the keys just reported, so that one report has it all."""
     rest = copy.deepcopy(data)
     for item in reversed(error.errors()):  # from the back: taking out an entry moves those behind it
         *path, last = [part for part in item["loc"] if not _is_branch(part)] or [""]
         node: Any = rest
         for part in path:
             node = node[part] if isinstance(node, dict) and part in node else None
-        if item["type"] == "extra_forbidden" and isinstance(node, dict):
+        if isinstance(node, dict):
             node.pop(last, None)
+            if not path and last in _STAND_INS:
+                node[last] = _STAND_INS[last]
         elif isinstance(node, list) and isinstance(last, int) and last < len(node):
             del node[last]
     try:

@@ -19,5 +19,7 @@ def reduce_gradients(net: nn.Module) -> None:
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     dist.all_reduce(flat)
     flat /= dist.get_world_size()
-    for gradient, reduced in zip(gradients, flat.split([gradient.numel() for gradient in gradients])):
-        gradient.copy_(reduced.view_as(gradient))
+    start = 0
+    for gradient in gradients:
+        gradient.copy_(flat[start : start + gradient.numel()].view_as(gradient))
+        start += gradient.numel()

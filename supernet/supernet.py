@@ -90,7 +90,8 @@ class Supernet(nn.Module):
         tensor = self._parameters.get(name)
         found = tensor if tensor is not None else self._buffers.get(name)
         if found is None:
-            raise InputError(f"supernet of {self.space.name}", f"stores no {name}; the architecture is not of this space")
+            raise InputError(f"supernet of {self.space.name}",
+                             f"stores no {name}; the architecture is not of this space")
         return found
 
 

@@ -14,6 +14,11 @@ from search_spaces import load_space, shipped_spaces
 from search_spaces.published import catalogue
 
 
+@pytest.fixture(autouse=True)
+def _wide_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+
+
 def run(capsys, *argv):
     code = cli.main(list(argv))
     captured = capsys.readouterr()
@@ -96,6 +101,14 @@ def test_show_seq2seq_has_cross_attention_and_a_shared_embedding(capsys):
     assert code == 0
     assert "cross_attention" in out
     assert "8 -> 4 tokens" in out
+
+
+def test_a_narrow_terminal_gets_whole_words(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = run(capsys, "show", "seq2seq-small", "--largest", "--seq-len", "8")
+    assert code == 0
+    assert "cross_attention" in out and "\u2026" not in out
+    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_count_an_architecture(capsys):

@@ -24,8 +24,7 @@ def report(**changes: Any) -> str:
 
 
 def mixer(**dims: Any) -> dict[str, Any]:
-    (kind,) = dims
-    return {"decoder__layers__plain__mixer": {kind: dims[kind]}}
+    return {"decoder__layers__plain__mixer": dims}
 
 
 CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
@@ -101,7 +100,8 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"scaling": {"depths": ["1-4"], "multiplier": 2}, "decoder__depth": {"keep": "first", "layers": "scaled"}},
         ["decoder.slots: 2 is less than the 4 blocks of scaling.depths"]),
     "group longer than the stack": (
-        {"decoder__sharing": ["none", "all/3"]}, ["decoder.sharing: 'all/3' has groups longer than the 2 slots"]),
+        {"decoder__sharing": ["none", "all/3"]},
+        ["decoder.sharing: 'all/3' has groups longer than the greatest depth 2"]),
     "unknown sharing": (
         {"decoder__sharing": "some"},
         ["decoder.sharing: 'some' is not allowed; allowed: none, attention"]),
@@ -157,6 +157,14 @@ def test_all_faults_of_a_file_are_in_one_report() -> None:
                   **mixer(conv={"kernel": [4]}))
     for key in ("wdth:", "norm.1:", "decoder.sharing:", "embedding.lookup.rnk:", f"{MIXER}.conv.kernel:"):
         assert key in text
+
+
+def test_single_faults_do_not_hide_faults_between_dims() -> None:
+    text = report(vocab_size="many", decoder__sharing=["all/9"], embedding={"lookup": {"rank": 20}},
+                  **mixer(conv={"kernel": [4]}, attention={"n_heads": 4, "n_kv_heads": 3}))
+    for words in ("vocab_size: 'many'", "decoder.sharing: 'all/9'", f"{MIXER}.conv.kernel: 4",
+                  "embedding.lookup.rank: 20", f"{MIXER}.attention.n_kv_heads: 3"):
+        assert words in text
 
 
 def test_faults_between_dims_are_in_one_report() -> None:

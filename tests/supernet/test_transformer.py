@@ -75,16 +75,12 @@ def test_outputs_on_request_are_the_same_for_supernet_and_plain_model(name):
 def test_every_architecture_starts_near_the_uniform_loss(name):
     space = load_space(name)
     net = Supernet(space).eval()
-    torch.manual_seed(0)
     for arch in (space.smallest(), space.largest(), *sampled(space, 2)):
         inputs, keywords = batch(arch, 0)
         with torch.no_grad():
             logits = net(arch, *inputs, **keywords)
-        if arch.head.kind == "features":
-            continue
-        n = logits.shape[-1]
-        loss = F.cross_entropy(logits.reshape(-1, n), torch.randint(0, n, (logits.numel() // n,)))
-        assert abs(loss - math.log(n)) < 0.3
+        expected_loss = (logits.logsumexp(-1) - logits.mean(-1)).mean()  # over uniformly drawn targets
+        assert 0 <= expected_loss - math.log(logits.shape[-1]) + 1e-6 < 0.2
 
 
 def test_activation_checkpointing_changes_nothing_but_memory():
