@@ -134,8 +134,8 @@ def published_table(rows: list[Row], columns: int) -> RenderableType:
         number = row.number
         figure = number.metric if number.part == "all" else f"{number.metric} ({number.part})"
         made.add_row(*(getattr(number, name) for name in sources), number.architecture, figure,
-                     f"{number.value:g} {number.unit}", f"{row.ours:.4g} {number.unit}", f"{100 * row.deviation:+.2f} %",
-                     Text(row.result, style=RESULT_STYLES[row.result]))
+                     f"{number.value:g} {number.unit}", f"{row.ours:.4g} {number.unit}",
+                     f"{100 * row.deviation:+.2f} %", Text(row.result, style=RESULT_STYLES[row.result]))
     results = Counter(row.result for row in rows)
     says = ", ".join(f"{results[name]} {name}" for name in RESULT_STYLES)
     return Group(made, Text(f"{len(rows)} figures: {says}"))
