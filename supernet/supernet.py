@@ -60,11 +60,6 @@ class Supernet(nn.Module):
         return run(arch, _Slices(self), self.checkpointing and torch.is_grad_enabled(), tokens, target, mask,
                    target_mask, types, outputs)
 
-    @property
-    def device(self) -> torch.device:
-        """Where the store lies."""
-        return next(iter(self._parameters.values())).device  # type: ignore[union-attr]
-
     def slices(self, step: Step) -> dict[str, Tensor]:
         """The weights of one unit: its plain module's tensor names -> slices of the store."""
         where = (step.path, step.unit)
@@ -139,12 +134,12 @@ class _Skeleton:
     beforehand, which saves most of its time on small models. A skeleton belongs to one thread.
     """
 
-    def __init__(self, unit: Unit, training: bool, dropout: float, device: torch.device) -> None:
+    def __init__(self, unit: Unit, training: bool, dropout: float, device: torch.device, dtype: torch.dtype) -> None:
         self.module = set_dropout(build_on_meta(unit), dropout).train(training)
         self.places: list[tuple[dict[str, Any], str, str]] = []
         for prefix, inner in self.module.named_modules():
             if isinstance(inner, Table):
-                inner.values = inner.compute().to(device)
+                inner.values = inner.compute().to(device, dtype)
             dot = prefix + "." if prefix else ""
             for held in (inner._parameters, inner._buffers):
                 names = [name for name, tensor in held.items() if tensor is not None and not isinstance(inner, Table)]
@@ -166,7 +161,8 @@ _local = threading.local()
 def _skeleton(unit: Unit, net: Supernet) -> _Skeleton:
     """The cached skeleton of a unit for this thread."""
     cache: dict[Any, _Skeleton] = _local.__dict__.setdefault("cache", {})
-    key = (unit, net.training, net.dropout, net.device)
+    like = next(net.parameters())
+    key = (unit, net.training, net.dropout, like.device, like.dtype)
     found = cache.get(key)
     if found is None:
         found = cache[key] = _Skeleton(unit, *key[1:])

@@ -89,7 +89,7 @@ def compute_tables(module: nn.Module) -> None:
     """Fill every derived table of a module that was built without storage."""
     for inner in module.modules():
         if isinstance(inner, Table):
-            inner.values = inner.compute().to(inner.values.device)
+            inner.values = inner.compute().to(inner.values)
 
 
 class _Modules:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from torch import Tensor, nn
 
-from search_spaces.schema import SCALED_DEPTH, SCALED_MULTIPLIER, Dim, Kind, Rule
+from search_spaces.schema import SCALED_DEPTH, SCALED_MULTIPLIER, Dim, Kind, Rule, Value
 from supernet.attention import MultiHead
 from supernet.call import Call
 from supernet.dextra import DExTra, most_groups
@@ -15,6 +17,17 @@ DEXTRA_DIMS = (
     Dim("group_start", int, "groups of the first layer: 2 as released, 1 as in the formula", default=2, most=2),
 )
 """The dims of everything that holds a DExTra unit."""
+DEXTRA_RULES = (
+    Rule(("multiplier", "width"), lambda _, width: width % 8 == 0 and (width // 2) % most_groups(width) == 0,
+         "a DExTra unit needs a width that is a multiple of 8 and whose half its groups divide"),
+)
+
+
+def canonical_dextra(dims: dict[str, Value], facts: Mapping[str, Value]) -> dict[str, Value]:
+    """Two layers never widen, and a single group has no start to choose: such dims say nothing."""
+    if int(dims["depth"]) <= 2:
+        dims = {**dims, "multiplier": 1.0}
+    return {**dims, "group_start": min(int(dims["group_start"]), most_groups(int(facts["width"])))}
 
 
 class DeLight(nn.Module):
@@ -41,8 +54,6 @@ KIND = Kind(
     help="DExTra unit and single-head attention",
     dims=DEXTRA_DIMS,
     facts=("width", "causal", "positions", "context"),
-    rules=(
-        Rule(("multiplier", "width"), lambda _, width: width % 8 == 0 and (width // 2) % most_groups(width) == 0,
-             "a DExTra unit needs a width that is a multiple of 8 and whose half its groups divide"),
-    ),
+    rules=DEXTRA_RULES,
+    canonical=lambda dims, facts: ("delight", canonical_dextra(dims, facts)),
 )

@@ -6,8 +6,8 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from search_spaces.schema import Dim, Kind, Rule
-from supernet.blocks.delight import DEXTRA_DIMS
+from search_spaces.schema import Dim, Kind
+from supernet.blocks.delight import DEXTRA_DIMS, DEXTRA_RULES, canonical_dextra
 from supernet.blocks.lookup import TABLE_STD, table
 from supernet.dextra import DExTra, most_groups
 from supernet.layout import Layout
@@ -60,8 +60,6 @@ KIND = Kind(
         *DEXTRA_DIMS,
     ),
     facts=("width", "vocab_size", "context", "positions", "sides"),
-    rules=(
-        Rule(("multiplier", "width"), lambda _, width: width % 8 == 0 and (width // 2) % most_groups(width) == 0,
-             "a DExTra unit needs a width that is a multiple of 8 and whose half its groups divide"),
-    ),
+    rules=DEXTRA_RULES,
+    canonical=lambda dims, facts: ("dextra_lookup", canonical_dextra(dims, facts)),
 )

@@ -87,17 +87,20 @@ def test_it_runs_on_an_accelerator():
         assert torch.allclose(bound, plain, atol=1e-5)
 
 
-def test_double_precision_reaches_every_table():
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_the_precision_of_the_store_reaches_every_table(dtype):
     text = """
     {schema_version: 1, name: waves, family: lm, vocab_size: 30, context: 16, width: [8, 16],
      positions: [sinusoidal, rotary], embedding: {lookup: {scale: true}}, head: {tied: {}},
      decoder: {slots: 2, layers: {one: {mixer: {attention: {n_heads: 2}}, ffn: {ffn: {inner: 2x}}}}}}
     """
     space = space_from_text(text, "waves")
-    net = Supernet(space).eval().double()
+    net = Supernet(space).eval().to(dtype)
     for positions in ("sinusoidal", "rotary"):
         arch = space.decode({"width": 8, "positions": positions})
-        assert torch.equal(net(arch, TOKENS[:, :9] % 30), extract(net, arch)(TOKENS[:, :9] % 30))
+        bound = net(arch, TOKENS[:, :9] % 30)
+        assert bound.dtype == dtype
+        assert torch.equal(bound, extract(net, arch)(TOKENS[:, :9] % 30))
 
 
 def test_dropout_works_in_training_only():
