@@ -12,7 +12,8 @@ from rich.text import Text
 from nas.costs import UnitCost, unit_costs
 from nas.resolve import Named
 from nas.tables import ROOMY
-from search_spaces.architecture import Architecture, BlockConfig, Layer
+from search_spaces.architecture import Architecture, Layer
+from search_spaces.block import BlockConfig
 from search_spaces.units import SUBLAYERS, Step
 
 BAR = 16

@@ -1,6 +1,7 @@
 """The vocabulary: architectures as values, spaces of them, and the units they are made of."""
 
-from search_spaces.architecture import Architecture, BlockConfig, Layer
+from search_spaces.architecture import Architecture, Layer
+from search_spaces.block import BlockConfig
 from search_spaces.errors import Fault, InputError
 from search_spaces.loader import load_architecture, load_space, shipped_spaces
 from search_spaces.space import SearchSpace

@@ -6,39 +6,16 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 from search_spaces import kinds
+from search_spaces.block import BlockConfig
 from search_spaces.errors import Fault, InputError
-from search_spaces.schema import GREATEST, NORMS, PLACEMENTS, POSITIONS, Dims, Facts, Value
+from search_spaces.schema import FAMILIES, Facts, Value
+from search_spaces.validation import architecture_faults
 
 SCHEMA_VERSION = 1
-FAMILIES = {"lm": ("decoder",), "encoder": ("encoder",), "seq2seq": ("encoder", "decoder")}
-"""The families and the stacks each has."""
-
-
-@dataclass(frozen=True)
-class BlockConfig:
-    """A block: its kind and exactly the dims that kind declares, sorted by name."""
-
-    kind: str
-    dims: tuple[tuple[str, Value], ...] = ()
-
-    @classmethod
-    def of(cls, kind: str, dims: Dims) -> BlockConfig:
-        """The block with these dims in canonical form: sorted, and whole numbers of a float dim as floats."""
-        declared = kinds.registry().get(kind)
-        floats = {dim.name for dim in declared.dims if dim.type is float} if declared else set()
-        written = {name: float(value) if name in floats and type(value) is int else value
-                   for name, value in dims.items()}
-        return cls(kind, tuple(sorted(written.items())))
-
-    def __getitem__(self, name: str) -> Value:
-        return dict(self.dims)[name]
-
-    def __str__(self) -> str:
-        return f"{self.kind}({', '.join(f'{name}={value}' for name, value in self.dims)})"
 
 
 @dataclass(frozen=True)
@@ -89,7 +66,7 @@ class Architecture:
     """Whether source and target tokens share one embedding (seq2seq)."""
 
     def __post_init__(self) -> None:
-        faults = list(_faults(self))
+        faults = list(architecture_faults(self))
         if faults:
             raise InputError("architecture", faults)
 
@@ -186,98 +163,6 @@ class Architecture:
 _PLAIN = ("family", "vocab_size", "context", "width", "n_classes", "n_types", "positions", "norm", "placement",
           "bias", "share_inputs")
 _ALL = (*_PLAIN, "embedding", "head", "encoder", "decoder")
-
-
-def canonical_block(kind: str, values: Dims, facts: Facts) -> BlockConfig:
-    """The canonical block that says the same as `kind` with these resolved dims."""
-    declared = kinds.get(kind)
-    if declared.canonical:
-        kind, values = declared.canonical(dict(values), facts.as_dict())
-    return BlockConfig.of(kind, values)
-
-
-def _block_faults(block: BlockConfig, role: str, facts: Facts) -> tuple[Fault, ...]:
-    """What is wrong with one block in its place."""
-    return _typed_block_faults(block, role, facts, tuple(type(value) for _, value in block.dims))
-
-
-@lru_cache(maxsize=100_000)
-def _typed_block_faults(block: BlockConfig, role: str, facts: Facts, types: tuple[type, ...]) -> tuple[Fault, ...]:
-    """The types are for the cache alone: 1, 1.0 and true are equal, and only one of them is allowed."""
-    try:
-        kind = kinds.get(block.kind)
-    except KeyError as error:
-        return (Fault("kind", str(error.args[0])),)
-    if kind.role != role:
-        return (Fault("kind", f"{kind.name} is a {kind.role}; allowed: {', '.join(kinds.names(role))}"),)
-    faults = kind.faults(dict(block.dims), facts.as_dict())
-    if not faults:
-        canonical = canonical_block(block.kind, dict(block.dims), facts)
-        if canonical != block:
-            faults = [Fault("", f"{block} has dims without effect; write {canonical}")]
-    return tuple(faults)
-
-
-def _faults(arch: Architecture) -> Iterator[Fault]:
-    plain = list(_plain_faults(arch))
-    yield from plain
-    if plain:
-        return
-    for name in ("encoder", "decoder"):
-        layers = getattr(arch, name)
-        if (name in FAMILIES[arch.family]) != bool(layers):
-            yield Fault(name, "must have layers" if not layers else f"family {arch.family} has no {name}")
-            return
-    yield from _placed(_block_faults(arch.embedding, "embedding", arch.facts(False)), "embedding")
-    if arch.embedding.kind in kinds.registry():
-        yield from _placed(_block_faults(arch.head, "head", arch.head_facts()), "head")
-        yield from _family_faults(arch)
-    for name, layers in arch.stacks.items():
-        yield from _stack_faults(name, layers, arch)
-
-
-def _family_faults(arch: Architecture) -> Iterator[Fault]:
-    head = kinds.registry().get(arch.head.kind)
-    if head and head.role == "head" and arch.family != "encoder" and not head.over_words:
-        yield Fault("head.kind", f"{head.name} gives no logits of words, which the family {arch.family} needs")
-
-
-def _plain_faults(arch: Architecture) -> Iterator[Fault]:
-    words = {"family": tuple(FAMILIES), "positions": POSITIONS, "norm": NORMS, "placement": PLACEMENTS}
-    for name, allowed in words.items():
-        if getattr(arch, name) not in allowed:
-            yield Fault(name, f"{getattr(arch, name)!r} is not allowed; allowed: {', '.join(allowed)}")
-    for name, least in {"vocab_size": 1, "context": 1, "width": 1, "n_classes": 0, "n_types": 0}.items():
-        value = getattr(arch, name)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= GREATEST:
-            yield Fault(name, f"{value!r} is not allowed; allowed: a whole number from {least} to 10^9")
-    for name in ("bias", "share_inputs"):
-        if not isinstance(getattr(arch, name), bool):
-            yield Fault(name, f"{getattr(arch, name)!r} is not allowed; allowed: true or false")
-    if arch.family != "seq2seq" and arch.share_inputs is False:
-        yield Fault("share_inputs", "false is for seq2seq only")
-
-
-def _stack_faults(name: str, layers: tuple[Layer, ...], arch: Architecture) -> Iterator[Fault]:
-    facts = arch.facts(causal=name == "decoder")
-    has_cross = arch.family == "seq2seq" and name == "decoder"
-    owners: dict[tuple[str, int], BlockConfig] = {}
-    for i, layer in enumerate(layers):
-        if (layer.cross is not None) != has_cross:
-            yield Fault(f"{name}.{i}.cross", "is missing" if has_cross else "only a seq2seq decoder has one")
-        for role, block, slot in layer.parts():
-            where = f"{name}.{i}.{role}"
-            if isinstance(slot, bool) or not isinstance(slot, int) or slot < 0:
-                yield Fault(f"{where}.slot", f"{slot!r} is not allowed; allowed: a whole number >= 0")
-            elif owners.setdefault((role, slot), block) != block:
-                yield Fault(where, f"{block} uses slot {slot}, which holds {owners[role, slot]}; "
-                                   "one slot has one kind and one set of dims")
-            yield from _placed(_block_faults(block, role, facts), where)
-
-
-def _placed(faults: tuple[Fault, ...], where: str) -> Iterator[Fault]:
-    for fault in faults:
-        yield Fault(f"{where}.{fault.key}" if fault.key else where, fault.says)
 
 
 def _block_dict(block: BlockConfig, slot: int | None = None) -> dict[str, Value]:

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from search_spaces import kinds
-from search_spaces.architecture import FAMILIES
+from search_spaces.alternatives import alternatives, first_block, head_facts, scaled_at, scalings
 from search_spaces.errors import Fault, InputError
 from search_spaces.file_schema import DepthFile, ScalingFile, SpaceFile, StackFile
 from search_spaces.genes import Gene, PartSpace, ScalingSpace, StackSpace, assignments
-from search_spaces.genotype import first_block, head_facts, scaled_at, scalings
 from search_spaces.layers import Scaling, Sharing
 from search_spaces.rules import Known, part_faults
-from search_spaces.schema import Value
+from search_spaces.schema import FAMILIES, Value
 from search_spaces.space import SearchSpace
 
 SETTINGS = ("width", "norm", "placement", "positions", "bias", "share_inputs")
@@ -270,8 +269,6 @@ def check(space: SearchSpace) -> list[Fault]:
 
 
 def _head_known(space: SearchSpace, settings: list[dict[str, Value]], firsts: set[Any]) -> Iterator[Known]:
-    from search_spaces.genotype import alternatives
-
     seen = set()
     for chosen, extra in itertools.product(settings, firsts):
         for embedding in alternatives(space.embedding, None, space.facts(chosen, False), extra, ()):

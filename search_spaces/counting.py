@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.genes import StackSpace, assignments
-from search_spaces.genotype import (
+from search_spaces.alternatives import (
     STACK_ROLES,
     alternatives,
     first_block,
@@ -25,6 +24,7 @@ from search_spaces.genotype import (
     scalings,
     stack_genes,
 )
+from search_spaces.genes import StackSpace, assignments
 from search_spaces.layers import Scaling, Sharing
 from search_spaces.schema import Facts
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from search_spaces.architecture import BlockConfig
-from search_spaces.genes import StackSpace, assignments
-from search_spaces.genotype import (
+from search_spaces.alternatives import (
     STACK_ROLES,
     alternatives,
     first_block,
@@ -16,6 +14,8 @@ from search_spaces.genotype import (
     scalings,
     stack_genes,
 )
+from search_spaces.block import BlockConfig
+from search_spaces.genes import StackSpace, assignments
 from search_spaces.layers import Sharing
 from search_spaces.space import SearchSpace
 from search_spaces.units import Unit, make_unit

@@ -17,6 +17,8 @@ from search_spaces.errors import Fault
 Value = int | float | bool | str
 Dims = Mapping[str, Value]
 
+FAMILIES = {"lm": ("decoder",), "encoder": ("encoder",), "seq2seq": ("encoder", "decoder")}
+"""The families and the stacks each has."""
 ROLES = ("embedding", "mixer", "cross", "ffn", "head")
 NORMS = ("layernorm", "rmsnorm", "none")
 PLACEMENTS = ("pre", "post")
@@ -275,3 +277,8 @@ class Kind:
             says = ((rule.needs[0], rule.fault(everything)) for rule in self.rules)
             found = [Fault(name, text) for name, text in says if text]
         return found
+
+
+def among(value: Value, choices: tuple[Value, ...]) -> bool:
+    """Whether a value is one of the choices; true and 1 are not the same."""
+    return any(value == choice and isinstance(value, bool) == isinstance(choice, bool) for choice in choices)

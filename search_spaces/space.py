@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from search_spaces import counting, genotype
+from search_spaces import counting, encoding, genotype
 from search_spaces.architecture import Architecture
 from search_spaces.errors import InputError
 from search_spaces.genes import Gene, PartSpace, ScalingSpace, StackSpace
@@ -91,7 +91,7 @@ class SearchSpace:
         Raises:
             InputError: the architecture is not in the space; says what stands in the way.
         """
-        return genotype.encode(self, arch)
+        return encoding.encode(self, arch)
 
     def __contains__(self, arch: object) -> bool:
         if not isinstance(arch, Architecture):

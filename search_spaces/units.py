@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from search_spaces import kinds
-from search_spaces.architecture import Architecture, BlockConfig
+from search_spaces.architecture import Architecture
+from search_spaces.block import BlockConfig
 from search_spaces.schema import Facts, Value
 
 SUBLAYERS = ("mixer", "cross", "ffn")

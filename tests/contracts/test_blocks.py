@@ -9,7 +9,7 @@ import torch
 from nas.costs import count
 from nas.macs import unit_macs
 from search_spaces import Architecture, InputError, kinds
-from search_spaces.architecture import BlockConfig
+from search_spaces.block import BlockConfig
 from search_spaces.loader import space_from_data
 from search_spaces.units import SUBLAYERS, make_unit
 from supernet.build import build_unit, fresh

@@ -111,9 +111,9 @@ def test_one_slot_has_one_set_of_dims() -> None:
 
 def test_a_whole_number_may_stand_for_a_fraction_and_the_key_is_the_same() -> None:
     data = ARCH.to_dict()
-    assert data["decoder"][0]["mixer"]["multiplier"] == 2.0
+    assert data["decoder"][0]["mixer"]["multiplier"] == 1.0
     for layer in data["decoder"]:
-        layer["mixer"]["multiplier"] = 2
+        layer["mixer"]["multiplier"] = 1
     assert Architecture.from_dict(data).key == ARCH.key
     dims = {"depth": 2, "group_start": 2}
     assert repr(BlockConfig.of("delight", {**dims, "multiplier": 2})["multiplier"]) == "2.0"

@@ -1,0 +1,83 @@
+"""What can stand at each place of a space."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from search_spaces import kinds
+from search_spaces.block import BlockConfig, canonical_block
+from search_spaces.genes import Gene, PartSpace, StackSpace, assignments
+from search_spaces.layers import Scaling
+from search_spaces.schema import Facts, Value
+
+if TYPE_CHECKING:
+    from search_spaces.space import SearchSpace
+
+Pairs = tuple[tuple[str, Value], ...]
+STACK_ROLES = {"mixer": ("mixer", "cross"), "ffn": ("ffn",)}
+"""The shared part -> the roles that go with it."""
+
+
+@lru_cache(maxsize=200_000)
+def build_block(kind: str, raw: Pairs, facts: Facts, extra: Pairs) -> BlockConfig:
+    """The canonical block of a kind with dims as a space file writes them."""
+    values = kinds.get(kind).resolve(dict(raw), {**facts.as_dict(), **dict(extra)})
+    return canonical_block(kind, values, facts)
+
+
+def first_block(scaling: Scaling | None) -> Pairs:
+    """What scaling gives the embedding and the head."""
+    return tuple(scaling.first().items()) if scaling else ()
+
+
+def scaled_at(scaling: Scaling | None, position: int, depth: int) -> Pairs:
+    """What scaling gives the layer at a position of a stack of that depth."""
+    return tuple(scaling.at(position, depth).items()) if scaling else ()
+
+
+def head_facts(space: SearchSpace, settings: Mapping[str, Value], embedding: BlockConfig) -> Facts:
+    """What the head knows under these settings and this embedding."""
+    known = space.facts(settings, False).as_dict()
+    rank = dict(embedding.dims).get("rank", known["width"])
+    return Facts(**{**known, "rank": rank, "projects": kinds.get(embedding.kind).projects})  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=20_000)
+def alternatives(part: PartSpace, slot: int | None, facts: Facts, extra: Pairs,
+                 fixed: Pairs) -> dict[BlockConfig, tuple[tuple[Gene, Value], ...]]:
+    """Every block a part can be at a slot, each with one choice of the part's own genes that gives it.
+
+    Args:
+        fixed: the values of genes that are not the part's own: those shared by the whole stack.
+    """
+    known = dict(fixed)
+
+    def choices(gene: Gene) -> tuple[Value, ...]:
+        return (known[gene.name],) if gene.name in known else gene.choices(slot)
+
+    found: dict[BlockConfig, tuple[tuple[Gene, Value], ...]] = {}
+    for kind in choices(part.kind):
+        genes = part.dims[str(kind)]
+        for values in itertools.product(*map(choices, genes.values())):
+            block = build_block(str(kind), tuple(zip(genes, values)), facts, extra)
+            found.setdefault(block, ((part.kind, kind), *zip(genes.values(), values)))
+    return found
+
+
+def stack_genes(stack: StackSpace) -> list[Gene]:
+    """The genes with a choice that all slots of the stack share, other than depth and sharing."""
+    apart = (stack.depth, stack.sharing, stack.kept)
+    genes = dict.fromkeys(gene for gene in stack.genes() if gene not in apart)
+    return [gene for gene in genes if not gene.per_slot and len(gene.choices()) > 1]
+
+
+def scalings(space: SearchSpace) -> Iterator[tuple[dict[str, Value], Scaling | None]]:
+    """Every block-wise scaling of the space with the genes that give it."""
+    if not space.scaling:
+        yield {}, None
+        return
+    for chosen in assignments(space.scaling.genes()):
+        yield chosen, space.scaling.build(chosen)

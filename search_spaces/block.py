@@ -1,0 +1,63 @@
+"""A block as a value: its kind and its dims."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from search_spaces import kinds
+from search_spaces.errors import Fault
+from search_spaces.schema import Dims, Facts, Value
+
+
+@dataclass(frozen=True)
+class BlockConfig:
+    """A block: its kind and exactly the dims that kind declares, sorted by name."""
+
+    kind: str
+    dims: tuple[tuple[str, Value], ...] = ()
+
+    @classmethod
+    def of(cls, kind: str, dims: Dims) -> BlockConfig:
+        """The block with these dims in canonical form: sorted, and whole numbers of a float dim as floats."""
+        declared = kinds.registry().get(kind)
+        floats = {dim.name for dim in declared.dims if dim.type is float} if declared else set()
+        written = {name: float(value) if name in floats and type(value) is int else value
+                   for name, value in dims.items()}
+        return cls(kind, tuple(sorted(written.items())))
+
+    def __getitem__(self, name: str) -> Value:
+        return dict(self.dims)[name]
+
+    def __str__(self) -> str:
+        return f"{self.kind}({', '.join(f'{name}={value}' for name, value in self.dims)})"
+
+
+def canonical_block(kind: str, values: Dims, facts: Facts) -> BlockConfig:
+    """The canonical block that says the same as `kind` with these resolved dims."""
+    declared = kinds.get(kind)
+    if declared.canonical:
+        kind, values = declared.canonical(dict(values), facts.as_dict())
+    return BlockConfig.of(kind, values)
+
+
+def block_faults(block: BlockConfig, role: str, facts: Facts) -> tuple[Fault, ...]:
+    """What is wrong with one block in its place."""
+    return _typed_block_faults(block, role, facts, tuple(type(value) for _, value in block.dims))
+
+
+@lru_cache(maxsize=100_000)
+def _typed_block_faults(block: BlockConfig, role: str, facts: Facts, types: tuple[type, ...]) -> tuple[Fault, ...]:
+    """The types are for the cache alone: 1, 1.0 and true are equal, and only one of them is allowed."""
+    try:
+        kind = kinds.get(block.kind)
+    except KeyError as error:
+        return (Fault("kind", str(error.args[0])),)
+    if kind.role != role:
+        return (Fault("kind", f"{kind.name} is a {kind.role}; allowed: {', '.join(kinds.names(role))}"),)
+    faults = kind.faults(dict(block.dims), facts.as_dict())
+    if not faults:
+        canonical = canonical_block(block.kind, dict(block.dims), facts)
+        if canonical != block:
+            faults = [Fault("", f"{block} has dims without effect; write {canonical}")]
+    return tuple(faults)

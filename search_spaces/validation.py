@@ -1,0 +1,77 @@
+"""What is wrong with an architecture: every fault, each with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from search_spaces import kinds
+from search_spaces.block import BlockConfig, block_faults
+from search_spaces.errors import Fault
+from search_spaces.schema import FAMILIES, GREATEST, NORMS, PLACEMENTS, POSITIONS
+
+if TYPE_CHECKING:
+    from search_spaces.architecture import Architecture, Layer
+
+
+def architecture_faults(arch: Architecture) -> Iterator[Fault]:
+    """Every contradiction in the fields, against the kinds' rules, and every spelling that is not canonical."""
+    plain = list(_plain_faults(arch))
+    yield from plain
+    if plain:
+        return
+    for name in ("encoder", "decoder"):
+        layers = getattr(arch, name)
+        if (name in FAMILIES[arch.family]) != bool(layers):
+            yield Fault(name, "must have layers" if not layers else f"family {arch.family} has no {name}")
+            return
+    yield from _placed(block_faults(arch.embedding, "embedding", arch.facts(False)), "embedding")
+    if arch.embedding.kind in kinds.registry():
+        yield from _placed(block_faults(arch.head, "head", arch.head_facts()), "head")
+        yield from _family_faults(arch)
+    for name, layers in arch.stacks.items():
+        yield from _stack_faults(name, layers, arch)
+
+
+def _family_faults(arch: Architecture) -> Iterator[Fault]:
+    head = kinds.registry().get(arch.head.kind)
+    if head and head.role == "head" and arch.family != "encoder" and not head.over_words:
+        yield Fault("head.kind", f"{head.name} gives no logits of words, which the family {arch.family} needs")
+
+
+def _plain_faults(arch: Architecture) -> Iterator[Fault]:
+    words = {"family": tuple(FAMILIES), "positions": POSITIONS, "norm": NORMS, "placement": PLACEMENTS}
+    for name, allowed in words.items():
+        if getattr(arch, name) not in allowed:
+            yield Fault(name, f"{getattr(arch, name)!r} is not allowed; allowed: {', '.join(allowed)}")
+    for name, least in {"vocab_size": 1, "context": 1, "width": 1, "n_classes": 0, "n_types": 0}.items():
+        value = getattr(arch, name)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= GREATEST:
+            yield Fault(name, f"{value!r} is not allowed; allowed: a whole number from {least} to 10^9")
+    for name in ("bias", "share_inputs"):
+        if not isinstance(getattr(arch, name), bool):
+            yield Fault(name, f"{getattr(arch, name)!r} is not allowed; allowed: true or false")
+    if arch.family != "seq2seq" and arch.share_inputs is False:
+        yield Fault("share_inputs", "false is for seq2seq only")
+
+
+def _stack_faults(name: str, layers: tuple[Layer, ...], arch: Architecture) -> Iterator[Fault]:
+    facts = arch.facts(causal=name == "decoder")
+    has_cross = arch.family == "seq2seq" and name == "decoder"
+    owners: dict[tuple[str, int], BlockConfig] = {}
+    for i, layer in enumerate(layers):
+        if (layer.cross is not None) != has_cross:
+            yield Fault(f"{name}.{i}.cross", "is missing" if has_cross else "only a seq2seq decoder has one")
+        for role, block, slot in layer.parts():
+            where = f"{name}.{i}.{role}"
+            if isinstance(slot, bool) or not isinstance(slot, int) or slot < 0:
+                yield Fault(f"{where}.slot", f"{slot!r} is not allowed; allowed: a whole number >= 0")
+            elif owners.setdefault((role, slot), block) != block:
+                yield Fault(where, f"{block} uses slot {slot}, which holds {owners[role, slot]}; "
+                                   "one slot has one kind and one set of dims")
+            yield from _placed(block_faults(block, role, facts), where)
+
+
+def _placed(faults: tuple[Fault, ...], where: str) -> Iterator[Fault]:
+    for fault in faults:
+        yield Fault(f"{where}.{fault.key}" if fault.key else where, fault.says)
