@@ -156,6 +156,8 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        return _refuse(f"{error.filename or 'output'}: {error.strerror}")
     except (KeyboardInterrupt, typer.Abort):
         return 130
 

@@ -130,12 +130,14 @@ def unit_macs(unit: Unit, length: int, memory_length: int = 1, biases: bool = Fa
     Raises:
         InputError: the unit uses an operator that nobody said how to count.
     """
-    try:
-        return _traced(unit, length, memory_length, biases, "meta")
-    except InputError:
-        raise
-    except (TypeError, NotImplementedError, RuntimeError):  # some operators (conv1d) cannot be traced without storage
-        return _traced(unit, length, memory_length, biases, "cpu")
+    for device in ("meta", "cpu"):  # some operators (conv1d) cannot be traced without storage
+        try:
+            return _traced(unit, length, memory_length, biases, device)
+        except InputError:
+            raise
+        except (IndexError, MemoryError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    raise InputError(f"multiply-adds of {unit}", f"cannot be traced: {reason}")
 
 
 def _traced(unit: Unit, length: int, memory_length: int, biases: bool, device: str) -> int:

@@ -135,10 +135,17 @@ def published_table(rows: list[Row], columns: int) -> RenderableType:
         figure = number.metric if number.part == "all" else f"{number.metric} ({number.part})"
         made.add_row(*(getattr(number, name) for name in sources), number.architecture, figure,
                      f"{number.value:g} {number.unit}", f"{row.ours:.4g} {number.unit}",
-                     f"{100 * row.deviation:+.2f} %", Text(row.result, style=RESULT_STYLES[row.result]))
+                     f"{100 * row.deviation:+.2f} %", _result(row))
     results = Counter(row.result for row in rows)
+    fitted = sum(row.result == "pass" and row.number.status == "fitted" for row in rows)
     says = ", ".join(f"{results[name]} {name}" for name in RESULT_STYLES)
-    return Group(made, Text(f"{len(rows)} figures: {says}"))
+    return Group(made, Text(f"{len(rows)} figures: {says}; {fitted} of those that pass are fitted: they use a setting "
+                            "the publication does not print"))
+
+
+def _result(row: Row) -> Text:
+    fitted = " (fitted)" if row.result == "pass" and row.number.status == "fitted" else ""
+    return Text(row.result + fitted, style=RESULT_STYLES[row.result])
 
 
 def short(number: int) -> str:

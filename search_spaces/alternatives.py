@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -38,13 +38,6 @@ def scaled_at(scaling: Scaling | None, position: int, depth: int) -> Pairs:
     return tuple(scaling.at(position, depth).items()) if scaling else ()
 
 
-def head_facts(space: SearchSpace, settings: Mapping[str, Value], embedding: BlockConfig) -> Facts:
-    """What the head knows under these settings and this embedding."""
-    known = space.facts(settings, False).as_dict()
-    rank = dict(embedding.dims).get("rank", known["width"])
-    return Facts(**{**known, "rank": rank, "projects": kinds.get(embedding.kind).projects})  # type: ignore[arg-type]
-
-
 @lru_cache(maxsize=20_000)
 def alternatives(part: PartSpace, slot: int | None, facts: Facts, extra: Pairs,
                  fixed: Pairs) -> dict[BlockConfig, tuple[tuple[Gene, Value], ...]]:
@@ -67,11 +60,28 @@ def alternatives(part: PartSpace, slot: int | None, facts: Facts, extra: Pairs,
     return found
 
 
-def stack_genes(stack: StackSpace) -> list[Gene]:
-    """The genes with a choice that all slots of the stack share, other than depth and sharing."""
-    apart = (stack.depth, stack.sharing, stack.kept)
-    genes = dict.fromkeys(gene for gene in stack.genes() if gene not in apart)
-    return [gene for gene in genes if not gene.per_slot and len(gene.choices()) > 1]
+def stack_assignments(stack: StackSpace) -> Iterator[dict[str, Value]]:
+    """Every choice of the genes that all slots of a stack share, other than depth and sharing.
+
+    Genes of a family or kind that the choice rules out have no value in it.
+    """
+    for chosen in [{}] if stack.family.per_slot else list(assignments([stack.family])):
+        families = chosen.values() if chosen else {name for names in stack.family.values for name in names}
+        parts = [part for name, roles in stack.layers.items() if name in families for part in roles.values()]
+        for choices in itertools.product(*map(part_assignments, parts)):
+            yield {name: value for choice in (chosen, *choices) for name, value in choice.items()}
+
+
+def part_assignments(part: PartSpace) -> list[dict[str, Value]]:
+    """Every choice of the genes of a part that all slots share."""
+    if part.kind.per_slot:
+        shared = [gene for dims in part.dims.values() for gene in dims.values() if not gene.per_slot]
+        return list(assignments(shared))
+    found = []
+    for kind in part.kind.choices():
+        shared = [gene for gene in part.dims[str(kind)].values() if not gene.per_slot]
+        found += [{part.kind.name: kind, **chosen} for chosen in assignments(shared)]
+    return found
 
 
 def scalings(space: SearchSpace) -> Iterator[tuple[dict[str, Value], Scaling | None]]:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from search_spaces import kinds
-from search_spaces.block import BlockConfig
+from search_spaces.block import BlockConfig, head_facts
 from search_spaces.errors import Fault, InputError
 from search_spaces.schema import FAMILIES, Facts, Value
 from search_spaces.validation import architecture_faults
@@ -89,10 +88,8 @@ class Architecture:
         )
 
     def head_facts(self) -> Facts:
-        """What the head may know: also what it can tie to."""
-        rank = dict(self.embedding.dims).get("rank", self.width)
-        facts = self.facts(causal=False).as_dict()
-        return Facts(**{**facts, "rank": rank, "projects": kinds.get(self.embedding.kind).projects})  # type: ignore[arg-type]
+        """What the head may know."""
+        return head_facts(self.facts(causal=False), self.embedding)
 
     @cached_property
     def key(self) -> str:
@@ -121,7 +118,7 @@ class Architecture:
             InputError: the text is not JSON, or not an architecture.
         """
         try:
-            data = json.loads(text, parse_int=_read_int)
+            data = json.loads(text, parse_int=_read_int, object_pairs_hook=_read_table)
         except json.JSONDecodeError as error:
             raise InputError(where, f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}; "
                                     "the file may be cut off") from None
@@ -138,7 +135,7 @@ class Architecture:
         """The inverse of `to_dict`. Raises InputError."""
         data = _table(data, "")
         version = data.pop("schema_version", None)
-        if version != SCHEMA_VERSION:
+        if version != SCHEMA_VERSION or isinstance(version, bool):
             says = f"{version!r}; this version reads {SCHEMA_VERSION}"
             raise InputError("architecture", [Fault("schema_version", says)])
         parsed: dict[str, Any] = {}
@@ -178,6 +175,14 @@ def _table(data: object, where: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise InputError("architecture", [Fault(where, f"must be a JSON object, not {type(data).__name__}")])
     return dict(data)
+
+
+def _read_table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"the key {twice!r} stands twice")
+    return dict(pairs)
 
 
 def _read_int(digits: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from search_spaces import kinds
@@ -17,14 +17,17 @@ class BlockConfig:
     kind: str
     dims: tuple[tuple[str, Value], ...] = ()
 
+    def __post_init__(self) -> None:
+        """One spelling: dims sorted, whole numbers of a float dim as floats."""
+        declared = kinds.registry().get(self.kind)
+        floats = {dim.name for dim in declared.dims if dim.type is float} if declared else set()
+        dims = ((name, float(value) if name in floats and type(value) is int else value) for name, value in self.dims)
+        object.__setattr__(self, "dims", tuple(sorted(dims)))
+
     @classmethod
     def of(cls, kind: str, dims: Dims) -> BlockConfig:
-        """The block with these dims in canonical form: sorted, and whole numbers of a float dim as floats."""
-        declared = kinds.registry().get(kind)
-        floats = {dim.name for dim in declared.dims if dim.type is float} if declared else set()
-        written = {name: float(value) if name in floats and type(value) is int else value
-                   for name, value in dims.items()}
-        return cls(kind, tuple(sorted(written.items())))
+        """The block of a kind with these dims."""
+        return cls(kind, tuple(dims.items()))
 
     def __getitem__(self, name: str) -> Value:
         return dict(self.dims)[name]
@@ -39,6 +42,12 @@ def canonical_block(kind: str, values: Dims, facts: Facts) -> BlockConfig:
     if declared.canonical:
         kind, values = declared.canonical(dict(values), facts.as_dict())
     return BlockConfig.of(kind, values)
+
+
+def head_facts(facts: Facts, embedding: BlockConfig) -> Facts:
+    """What a head may know: also the embedding it can tie to."""
+    rank = dict(embedding.dims).get("rank", facts.width)
+    return replace(facts, rank=int(rank), projects=kinds.get(embedding.kind).projects)
 
 
 def block_faults(block: BlockConfig, role: str, facts: Facts) -> tuple[Fault, ...]:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from search_spaces import kinds
-from search_spaces.alternatives import alternatives, first_block, head_facts, scaled_at, scalings
+from search_spaces.alternatives import alternatives, first_block, scaled_at, scalings
+from search_spaces.block import head_facts
 from search_spaces.errors import Fault, InputError
 from search_spaces.file_schema import DepthFile, ScalingFile, SpaceFile, StackFile
 from search_spaces.genes import Gene, PartSpace, ScalingSpace, StackSpace, assignments
@@ -64,6 +65,10 @@ class _Compiler:
             if file.family != "encoder" and not kinds.get(kind).over_words:
                 says = f"gives no logits of words, which the family {file.family} needs"
                 self.faults.append(Fault(f"head.{kind}", says))
+        for name, part in (("n_classes", head), ("n_types", embedding)):
+            if getattr(file, name) and part.dims and not any(name in kinds.get(kind).facts for kind in part.dims):
+                says = f"{getattr(file, name)} has no effect: no {part.role} listed here uses it; leave it out"
+                self.faults.append(Fault(name, says))
         scaling = self._scaling(file.scaling) if file.scaling else None
         stacks = {name: self._stack(name, getattr(file, name)) for name in wanted if getattr(file, name)}
         if self.shapeless:
@@ -272,7 +277,7 @@ def _head_known(space: SearchSpace, settings: list[dict[str, Value]], firsts: se
     seen = set()
     for chosen, extra in itertools.product(settings, firsts):
         for embedding in alternatives(space.embedding, None, space.facts(chosen, False), extra, ()):
-            known = Known(head_facts(space, chosen, embedding), extra)
+            known = Known(head_facts(space.facts(chosen, False), embedding), extra)
             if known not in seen:
                 seen.add(known)
                 yield known

@@ -19,11 +19,11 @@ from search_spaces.alternatives import (
     STACK_ROLES,
     alternatives,
     first_block,
-    head_facts,
     scaled_at,
     scalings,
-    stack_genes,
+    stack_assignments,
 )
+from search_spaces.block import head_facts
 from search_spaces.genes import StackSpace, assignments
 from search_spaces.layers import Scaling, Sharing
 from search_spaces.schema import Facts
@@ -45,10 +45,10 @@ def count_architectures(space: SearchSpace) -> int:
         states: States = Counter({every_scaling: 1})
         facts = space.facts(settings, False)
 
-        def ends(scaling: Scaling | None, settings: Any = settings, facts: Facts = facts) -> set[Any]:
+        def ends(scaling: Scaling | None, facts: Facts = facts) -> set[Any]:
             extra = first_block(scaling)
             return {(embedding, head) for embedding in alternatives(space.embedding, None, facts, extra, ())
-                    for head in alternatives(space.head, None, head_facts(space, settings, embedding), extra, ())}
+                    for head in alternatives(space.head, None, head_facts(facts, embedding), extra, ())}
 
         states = _read(states, ends)
         for name, stack in space.stacks.items():
@@ -84,7 +84,7 @@ class _StackCounter:
 
     def __init__(self, stack: StackSpace, facts: Facts) -> None:
         self.stack, self.facts = stack, facts
-        self.globals = [tuple(fixed.items()) for fixed in assignments(stack_genes(stack))]
+        self.globals = [tuple(fixed.items()) for fixed in stack_assignments(stack)]
         parts = [part for layer in stack.layers.values() for part in layer.values()]
         self.uniform = len(stack.family.values) == 1 and all(part.uniform for part in parts)
         self.memo: dict[tuple[Shape, frozenset[Any]], States] = {}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from search_spaces.alternatives import STACK_ROLES, alternatives, first_block, scaled_at, scalings, stack_genes
+from search_spaces import kinds
+from search_spaces.alternatives import STACK_ROLES, alternatives, first_block, scaled_at, scalings, stack_assignments
 from search_spaces.architecture import Architecture, Layer
 from search_spaces.errors import Fault, InputError
-from search_spaces.genes import StackSpace, assignments
+from search_spaces.genes import StackSpace
 from search_spaces.layers import Scaling, Sharing
-from search_spaces.schema import Facts, Value, among
+from search_spaces.schema import Facts, Value, match
 
 if TYPE_CHECKING:
     from search_spaces.space import SearchSpace
@@ -26,14 +27,13 @@ class _ElsewhereError(Exception):
 def encode(space: SearchSpace, arch: Architecture) -> dict[str, Value]:
     """A genotype that decodes to `arch`. Raises InputError where there is none."""
     faults = [
-        Fault(name, f"{getattr(arch, name)!r}; this space has {getattr(space, name)!r}")
-        for name in ("family", "vocab_size", "context", "n_classes", "n_types")
-        if getattr(arch, name) != getattr(space, name)
+        Fault(name, f"{getattr(arch, name)!r}; this space has {wanted!r}")
+        for name, wanted in _fixed(space, arch).items() if getattr(arch, name) != wanted
     ]
     settings = {name: getattr(arch, name) for name in space.settings}
     faults += [
         Fault(name, f"{settings[name]!r}; this space has {', '.join(map(repr, gene.choices()))}")
-        for name, gene in space.settings.items() if not among(settings[name], gene.choices())
+        for name, gene in space.settings.items() if match(settings[name], gene.choices()) is None
     ]
     if not faults:
         for chosen, scaling in scalings(space):
@@ -43,6 +43,14 @@ def encode(space: SearchSpace, arch: Architecture) -> dict[str, Value]:
             except _ElsewhereError as error:
                 faults.append(error.fault)
     raise InputError(f"architecture {arch.key[:12]} is not in space {space.name}", faults)
+
+
+def _fixed(space: SearchSpace, arch: Architecture) -> dict[str, str | int]:
+    """What every architecture of the space has; classes and types only where a block uses them."""
+    head, embedding = kinds.get(arch.head.kind).facts, kinds.get(arch.embedding.kind).facts
+    return {"family": space.family, "vocab_size": space.vocab_size, "context": space.context,
+            "n_classes": space.n_classes if "n_classes" in head else 0,
+            "n_types": space.n_types if "n_types" in embedding else 0}
 
 
 def _encode_parts(space: SearchSpace, arch: Architecture, settings: Mapping[str, Value],
@@ -69,7 +77,7 @@ def _encode_stack(stack: StackSpace, layers: tuple[Layer, ...], facts: Facts,
         except _ElsewhereError as error:
             reason = error
             continue
-        for fixed in assignments(stack_genes(stack)):
+        for fixed in stack_assignments(stack):
             try:
                 found = {**fixed, stack.sharing.name: text, **_encode_depth(stack, kept)}
                 for i in range(len(layers)):

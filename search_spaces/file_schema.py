@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from search_spaces.schema import GREATEST, NORMS, PLACEMENTS, POSITIONS
+from search_spaces.schema import GREATEST, MOST_SLOTS, NORMS, PLACEMENTS, POSITIONS
 
 
 def _listed(value: object) -> object:
@@ -19,7 +19,14 @@ CountOrZero = Annotated[int, Field(strict=True, ge=0, le=GREATEST)]
 Counts = Annotated[list[Count], BeforeValidator(_listed), Field(min_length=1)]
 Truths = Annotated[list[Annotated[bool, Field(strict=True)]], BeforeValidator(_listed), Field(min_length=1)]
 Texts = Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(_listed), Field(min_length=1)]
-Positive = Annotated[float, Field(gt=0, le=GREATEST, allow_inf_nan=False)]
+def _number(value: object) -> object:
+    """Refuse what pydantic would turn into a number."""
+    if isinstance(value, (bool, str)):
+        raise ValueError("not a number")
+    return value
+
+
+Positive = Annotated[float, BeforeValidator(_number), Field(gt=0, le=GREATEST, allow_inf_nan=False)]
 Numbers = Annotated[list[Positive], BeforeValidator(_listed), Field(min_length=1)]
 Norms = Annotated[list[Literal["layernorm", "rmsnorm", "none"]], BeforeValidator(_listed), Field(min_length=1)]
 Placements = Annotated[list[Literal["pre", "post"]], BeforeValidator(_listed), Field(min_length=1)]
@@ -67,7 +74,7 @@ class LayerFile(_Keys):
 class StackFile(_Keys):
     """A stack of layers."""
 
-    slots: Annotated[int, Field(strict=True, ge=1, le=512)] = Field(description="a whole number from 1 to 512")
+    slots: Annotated[int, Field(strict=True, ge=1, le=MOST_SLOTS)] = Field(description="a whole number from 1 to 512")
     depth: DepthFile | None = Field(None, description="a table with keep and layers or at_least; absent: all slots")
     sharing: Texts = Field(["none"], description="a list of none, attention, ffn, all, or with groups such as all/2")
     choose: Any = Field(None, description="a list of layer families, {global: [...]} or {by_slot: [[...], ...]}")

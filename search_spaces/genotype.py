@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from search_spaces import kinds
-from search_spaces.alternatives import Pairs, build_block, first_block, head_facts, scaled_at
+from search_spaces.alternatives import Pairs, build_block, first_block, scaled_at
 from search_spaces.architecture import Architecture, Layer
-from search_spaces.block import BlockConfig
+from search_spaces.block import BlockConfig, head_facts
 from search_spaces.errors import Fault, InputError
 from search_spaces.genes import Gene, PartSpace, StackSpace
 from search_spaces.layers import Scaling, Sharing
-from search_spaces.schema import Facts, Value, among
+from search_spaces.schema import Facts, Value, match
 
 if TYPE_CHECKING:
     from search_spaces.space import SearchSpace
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 def decode(space: SearchSpace, genotype: Mapping[str, Value]) -> Architecture:
     """The architecture of a genotype. Raises InputError for a wrong, unknown or missing gene."""
-    _check(space, genotype)
+    chosen = _checked(space, genotype)
 
     def read(gene: Gene, slot: int | None = None) -> Value:
         choices = gene.choices(slot)
-        return choices[0] if len(choices) == 1 else genotype[gene.key(slot)]
+        return choices[0] if len(choices) == 1 else chosen[gene.key(slot)]
 
     settings = {name: read(gene) for name, gene in space.settings.items()}
     scaling = None
@@ -36,7 +36,7 @@ def decode(space: SearchSpace, genotype: Mapping[str, Value]) -> Architecture:
         return build_block(kind, tuple((dim, read(gene, slot)) for dim, gene in part.dims[kind].items()), facts, extra)
 
     embedding = block(space.embedding, None, space.facts(settings, False), first_block(scaling))
-    head = block(space.head, None, head_facts(space, settings, embedding), first_block(scaling))
+    head = block(space.head, None, head_facts(space.facts(settings, False), embedding), first_block(scaling))
     stacks: dict[str, tuple[Layer, ...]] = {}
     for name, stack in space.stacks.items():
         facts = space.facts(settings, causal=name == "decoder")
@@ -54,8 +54,10 @@ def assemble(space: SearchSpace, settings: Mapping[str, Value], embedding: Block
              stacks: Mapping[str, tuple[Layer, ...]]) -> Architecture:
     """The architecture with these parts."""
     return Architecture(
-        family=space.family, vocab_size=space.vocab_size, context=space.context, n_classes=space.n_classes,
-        n_types=space.n_types, embedding=embedding, head=head, **stacks, **settings,  # type: ignore[arg-type]
+        family=space.family, vocab_size=space.vocab_size, context=space.context,
+        n_classes=space.n_classes if "n_classes" in kinds.get(head.kind).facts else 0,
+        n_types=space.n_types if "n_types" in kinds.get(embedding.kind).facts else 0,
+        embedding=embedding, head=head, **stacks, **settings,  # type: ignore[arg-type]
     )
 
 
@@ -80,16 +82,23 @@ def _kept(stack: StackSpace, read: Any, scaling: Scaling | None) -> tuple[int, .
     return tuple(sorted(wanted + missing[: max(stack.at_least - len(wanted), 0)]))
 
 
-def _check(space: SearchSpace, genotype: Mapping[str, Value]) -> None:
+def _checked(space: SearchSpace, genotype: Mapping[str, Value]) -> dict[str, Value]:
+    """The genotype in the space's own values: 2.0, as a table of numbers gives it back, becomes 2."""
     genes = space.genes
-    faults = [Fault(name, "unknown gene of this space") for name in genotype if name not in genes]
+    faults = [Fault(str(name), "unknown gene of this space") for name in genotype if name not in genes]
+    chosen: dict[str, Value] = {}
     for name, choices in genes.items():
-        if name not in genotype:
+        found = match(genotype[name], choices) if name in genotype else None
+        if found is not None:
+            chosen[name] = found
+        elif name not in genotype:
             faults.append(Fault(name, "is missing"))
-        elif not among(genotype[name], choices):
-            faults.append(Fault(name, f"{genotype[name]!r} is not allowed; allowed: {', '.join(map(repr, choices))}"))
+        else:
+            allowed = ", ".join(map(repr, choices))
+            faults.append(Fault(name, f"{genotype[name]!r} is not allowed; allowed: {allowed}"))
     if faults:
         raise InputError(f"genotype of {space.name}", faults)
+    return chosen
 
 
 def extreme(space: SearchSpace, end: int) -> dict[str, Value]:
@@ -124,8 +133,11 @@ def extreme(space: SearchSpace, end: int) -> dict[str, Value]:
                     raw = pick(gene, slot, lambda value, dim=dim, known=known: dim.resolve(value, known))
                     known[name] = dim.resolve(raw, known)
 
-    part_genes(space.embedding, None, space.facts(settings, False))
-    part_genes(space.head, None, space.facts(settings, False))
+    facts = space.facts(settings, False)
+    part_genes(space.embedding, None, facts)
+    kind = str(found[space.embedding.kind.name])
+    raw = tuple((dim, found[gene.name]) for dim, gene in space.embedding.dims[kind].items())
+    part_genes(space.head, None, head_facts(facts, build_block(kind, raw, facts, first_block(scaling))))
     for name, stack in space.stacks.items():
         pick(stack.sharing, None, lambda text, slots=stack.slots: Sharing.parse(text).owners(slots))
         if stack.depth:

@@ -9,12 +9,11 @@ from search_spaces.alternatives import (
     STACK_ROLES,
     alternatives,
     first_block,
-    head_facts,
     scaled_at,
     scalings,
-    stack_genes,
+    stack_assignments,
 )
-from search_spaces.block import BlockConfig
+from search_spaces.block import BlockConfig, head_facts
 from search_spaces.genes import StackSpace, assignments
 from search_spaces.layers import Sharing
 from search_spaces.space import SearchSpace
@@ -33,7 +32,7 @@ def inventory(space: SearchSpace) -> dict[str, tuple[Unit, ...]]:
                 found["embedding"][make_unit("embedding", embedding, facts)] = None
                 if not settings["share_inputs"]:
                     found["target_embedding"][make_unit("embedding", embedding, facts)] = None
-                known = head_facts(space, settings, embedding)
+                known = head_facts(space.facts(settings, False), embedding)
                 for head in alternatives(space.head, None, known, extra, ()):
                     found["head"][make_unit("head", head, known)] = None
         for name, stack in space.stacks.items():
@@ -65,7 +64,7 @@ def _owners(space: SearchSpace, stack: StackSpace) -> dict[tuple[str, int], list
 
 def _blocks(stack: StackSpace, role: str, slot: int, places: list[Any], facts: Any) -> dict[BlockConfig, None]:
     found: dict[BlockConfig, None] = {}
-    for fixed in assignments(stack_genes(stack)):
+    for fixed in stack_assignments(stack):
         family = stack.family
         for name in (fixed[family.name],) if family.name in fixed else family.choices(slot):
             part = stack.layers[str(name)].get(role)

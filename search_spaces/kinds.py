@@ -7,16 +7,19 @@ one is the folder `supernet.blocks`; a user's own package adds blocks the same w
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import lru_cache
 from importlib.metadata import entry_points
 from types import ModuleType
 
-from search_spaces.errors import InputError
-from search_spaces.schema import ROLES, Kind
+from search_spaces.errors import Fault, InputError
+from search_spaces.schema import ROLES, Facts, Kind
 
 GROUP = "nas.blocks"
+BUILTIN = "supernet.blocks"
 
 
 def get(name: str) -> Kind:
@@ -36,18 +39,41 @@ def names(role: str) -> list[str]:
 def registry() -> dict[str, Kind]:
     """Every installed kind by name. `registry.cache_clear()` looks again."""
     found: dict[str, Kind] = {}
-    for point in entry_points(group=GROUP):
+    owners: dict[str, str] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.value != BUILTIN, point.value)):
         where = f"block package {point.value!r} (entry point {GROUP}:{point.name})"
         try:
             modules = list(_modules(importlib.import_module(point.value)))
         except Exception as error:
             raise InputError(where, f"cannot be imported: {error}; fix or uninstall it") from error
         for kind in _declared(modules):
-            if kind.role not in ROLES:
-                raise InputError(where, f"kind {kind.name!r} has role {kind.role!r}; allowed: {', '.join(ROLES)}")
             if found.setdefault(kind.name, kind) is not kind:
-                raise InputError(where, f"declares the kind {kind.name!r}, which another package declares too")
+                says = f"declares the kind {kind.name!r}, which {owners[kind.name]!r} declares already"
+                raise InputError(where, says)
+            owners.setdefault(kind.name, point.value)
+            faults = list(_kind_faults(kind))
+            if faults:
+                raise InputError(where, faults)
     return found
+
+
+def _kind_faults(kind: Kind) -> Iterator[Fault]:
+    """Whether role, facts, dims and the module's arguments go together."""
+    if kind.role not in ROLES:
+        yield Fault(kind.name, f"has role {kind.role!r}; allowed: {', '.join(ROLES)}")
+    known = [field.name for field in fields(Facts)]
+    for name in kind.facts:
+        if name not in known:
+            yield Fault(kind.name, f"asks for the fact {name!r}; there are: {', '.join(known)}")
+    given = {*kind.facts, *(dim.name for dim in kind.dims)}
+    parameters = inspect.signature(kind.module).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    for parameter in parameters:
+        if parameter.name not in given and parameter.default is parameter.empty:
+            yield Fault(kind.name, f"its module takes {parameter.name!r}, which is neither a dim nor in facts")
+    for name in sorted(given - {parameter.name for parameter in parameters}):
+        yield Fault(kind.name, f"its module does not take {name!r}, which is a dim or in facts")
 
 
 def _modules(module: ModuleType) -> Iterator[ModuleType]:

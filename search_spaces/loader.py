@@ -42,8 +42,9 @@ def load_space(name_or_path: str | Path) -> SearchSpace:
 
 
 def load_architecture(path: str | Path) -> Architecture:
-    """An architecture from its JSON file. Raises InputError."""
-    return Architecture.from_json(_read(Path(path)), str(path))
+    """An architecture from its JSON file, or from the folder that holds its `architecture.json`. Raises InputError."""
+    file = Path(path) / "architecture.json" if Path(path).is_dir() else Path(path)
+    return Architecture.from_json(_read(file), str(file))
 
 
 def space_from_text(content: str, where: str) -> SearchSpace:

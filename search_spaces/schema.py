@@ -19,6 +19,8 @@ Dims = Mapping[str, Value]
 
 FAMILIES = {"lm": ("decoder",), "encoder": ("encoder",), "seq2seq": ("encoder", "decoder")}
 """The families and the stacks each has."""
+MOST_SLOTS = 512
+"""The deepest stack."""
 ROLES = ("embedding", "mixer", "cross", "ffn", "head")
 NORMS = ("layernorm", "rmsnorm", "none")
 PLACEMENTS = ("pre", "post")
@@ -279,6 +281,7 @@ class Kind:
         return found
 
 
-def among(value: Value, choices: tuple[Value, ...]) -> bool:
-    """Whether a value is one of the choices; true and 1 are not the same."""
-    return any(value == choice and isinstance(value, bool) == isinstance(choice, bool) for choice in choices)
+def match(value: object, choices: tuple[Value, ...]) -> Value | None:
+    """The choice that equals a value, or None; true and 1 are not the same."""
+    return next((choice for choice in choices
+                 if value == choice and isinstance(value, bool) == isinstance(choice, bool)), None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from search_spaces import kinds
 from search_spaces.block import BlockConfig, block_faults
 from search_spaces.errors import Fault
-from search_spaces.schema import FAMILIES, GREATEST, NORMS, PLACEMENTS, POSITIONS
+from search_spaces.schema import FAMILIES, GREATEST, MOST_SLOTS, NORMS, PLACEMENTS, POSITIONS
 
 if TYPE_CHECKING:
     from search_spaces.architecture import Architecture, Layer
@@ -37,6 +37,10 @@ def _family_faults(arch: Architecture) -> Iterator[Fault]:
     head = kinds.registry().get(arch.head.kind)
     if head and head.role == "head" and arch.family != "encoder" and not head.over_words:
         yield Fault("head.kind", f"{head.name} gives no logits of words, which the family {arch.family} needs")
+    for name, block in (("n_classes", arch.head), ("n_types", arch.embedding)):
+        kind = kinds.registry().get(block.kind)
+        if kind and getattr(arch, name) and name not in kind.facts:
+            yield Fault(name, f"{getattr(arch, name)} has no effect with {kind.name}; write 0")
 
 
 def _plain_faults(arch: Architecture) -> Iterator[Fault]:
@@ -64,8 +68,9 @@ def _stack_faults(name: str, layers: tuple[Layer, ...], arch: Architecture) -> I
             yield Fault(f"{name}.{i}.cross", "is missing" if has_cross else "only a seq2seq decoder has one")
         for role, block, slot in layer.parts():
             where = f"{name}.{i}.{role}"
-            if isinstance(slot, bool) or not isinstance(slot, int) or slot < 0:
-                yield Fault(f"{where}.slot", f"{slot!r} is not allowed; allowed: a whole number >= 0")
+            if isinstance(slot, bool) or not isinstance(slot, int) or not 0 <= slot < MOST_SLOTS:
+                allowed = f"a whole number from 0 to {MOST_SLOTS - 1}"
+                yield Fault(f"{where}.slot", f"{slot!r} is not allowed; allowed: {allowed}")
             elif owners.setdefault((role, slot), block) != block:
                 yield Fault(where, f"{block} uses slot {slot}, which holds {owners[role, slot]}; "
                                    "one slot has one kind and one set of dims")

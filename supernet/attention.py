@@ -73,6 +73,8 @@ class MultiHead(nn.Module):
         if allowed is not None:
             scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
         weights = scores.softmax(dim=-1)
+        if allowed is not None:  # a token that may see nothing gets nothing, as in the fused kernel
+            weights = weights.masked_fill(~allowed, 0.0)
         record.attention.append(weights)
         return self.drop(weights) @ v
 

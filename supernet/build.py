@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from search_spaces import kinds
+from search_spaces.errors import InputError
 from search_spaces.units import SUBLAYERS, Unit
 from supernet.layout import entries, initialise
 from supernet.norms import make_norm
@@ -25,18 +26,19 @@ def build_unit(unit: Unit) -> nn.Module:
 
 
 def build_on_meta(unit: Unit) -> nn.Module:
-    """The plain module of a unit without storage."""
-    with torch.device("meta"):
-        return build_unit(unit)
+    """The plain module of a unit without storage. Raises InputError where no tensor can be that large."""
+    try:
+        with torch.device("meta"):
+            return build_unit(unit)
+    except RuntimeError as error:
+        raise InputError(str(unit), f"cannot be built: {str(error).splitlines()[0]}") from None
 
 
 def fresh(module: nn.Module, generator: torch.Generator | None = None) -> nn.Module:
-    """Set every parameter to its starting value, by the rule the supernet's store uses too."""
-    tensors = dict(module.named_parameters())
+    """Set every learned or random tensor to its starting value, by the rule the supernet's store uses too."""
+    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     for entry in entries(module):
-        if not entry.is_buffer:
-            tensor = tensors[entry.name]
-            initialise(tensor.data.view(entry.layout.shape or entry.shape), entry, generator)
+        initialise(tensors[entry.name].data.view(entry.layout.shape or entry.shape), entry, generator)
     return module
 
 

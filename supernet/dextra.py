@@ -120,7 +120,7 @@ def shapes(in_dim: int, inner_dim: int, out_dim: int, depth: int, multiplier: fl
     groups, widths = up_groups + up_groups[mirror], up_widths + up_widths[mirror]
     for i in range(depth - 1):
         step = max(groups[i], groups[i + 1], 8)
-        widths[i] = math.ceil(widths[i] / step) * step
+        widths[i] = max(math.ceil(widths[i] / step), 1) * step
     widths[depth - 1] = out_dim
     return groups, widths
 

@@ -7,7 +7,7 @@ import torch
 from search_spaces.architecture import Architecture
 from search_spaces.units import plan
 from supernet.supernet import Supernet
-from supernet.transformer import Transformer, compute_tables
+from supernet.transformer import Transformer
 
 
 def extract(net: Supernet, arch: Architecture) -> Transformer:
@@ -16,7 +16,6 @@ def extract(net: Supernet, arch: Architecture) -> Transformer:
         model = Transformer(arch, dropout=net.dropout)
     like = next(net.parameters())
     model.to_empty(device=like.device).to(like.dtype)
-    compute_tables(model)
     with torch.no_grad():
         for step in plan(arch):
             module = model.get_submodule(step.path)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from search_spaces.errors import InputError
+
 KEEP = ("prefix", "center", "suffix")
 
 
@@ -27,7 +29,8 @@ class Layout:
         bank: a name for values that share nothing; tensors of different banks never overlap.
         parts: (axis, sizes): the axis is made of several segments; each is stored for itself.
         inputs: axes summed over when the tensor is applied; their product is the fan-in.
-        init: `auto` (from name and shape), `zeros`, `ones`, or a standard deviation.
+        init: `auto` (bias 0, one-dimensional weight 1, matrices by fan-in), `zeros`, `ones`, or a
+            standard deviation.
         gain: factor on the standard deviation that the fan-in gives.
     """
 
@@ -119,18 +122,36 @@ def _pieces(name: str, plain_shape: tuple[int, ...], layout: Layout) -> Iterator
         yield Piece(f"{stored}#{i}", (*shape[:axis], size, *shape[axis + 1 :]), keep)
 
 
-def initialise(tensor: Tensor, entry: Entry, generator: torch.Generator | None) -> None:
-    """Fill a tensor (plain, or the stored one of the largest shape) with its starting values."""
+def initialise(tensor: Tensor, entry: Entry, generator: torch.Generator | None, pieces: int = 1) -> None:
+    """Fill a tensor with its starting values.
+
+    Args:
+        tensor: the plain tensor in its finer shape, or one stored piece of the largest shape.
+        pieces: how many such pieces make up the plain tensor; they share its fan-in.
+
+    Raises:
+        InputError: the layout does not say how it starts, and name and shape do not tell.
+    """
     layout = entry.layout
-    last = entry.name.rsplit(".", 1)[-1]
+    how = _automatic(entry) if layout.init == "auto" else layout.init
     with torch.no_grad():
-        if layout.init == "zeros" or (layout.init == "auto" and last == "bias"):
-            tensor.zero_()
-        elif layout.init == "ones" or (layout.init == "auto" and tensor.dim() == 1):
-            tensor.fill_(1.0)
-        elif layout.init == "auto":
-            segments = len(layout.parts[1]) if layout.parts else 1
-            fan_in = segments * torch.Size([tensor.shape[axis] for axis in layout.inputs]).numel()
+        if how in ("zeros", "ones"):
+            tensor.fill_(0 if how == "zeros" else 1)
+        elif how == "fan_in":
+            fan_in = pieces * math.prod(tensor.shape[axis] for axis in layout.inputs)
             tensor.normal_(0.0, layout.gain * fan_in**-0.5, generator=generator)
         else:
-            tensor.normal_(0.0, float(layout.init), generator=generator)
+            tensor.normal_(0.0, float(how), generator=generator)
+
+
+def _automatic(entry: Entry) -> str:
+    """Biases start at 0, one-dimensional weights at 1, matrices by their fan-in."""
+    last = entry.name.rsplit(".", 1)[-1]
+    if last == "bias":
+        return "zeros"
+    if len(entry.shape) > 1 and entry.dtype.is_floating_point:
+        return "fan_in"
+    if last == "weight" and len(entry.shape) == 1:
+        return "ones"
+    raise InputError(entry.name, f"nothing says how this tensor of shape {entry.shape} and type {entry.dtype} starts; "
+                                 "its module's layouts() has to give init: zeros, ones or a standard deviation")

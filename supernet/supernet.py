@@ -43,10 +43,10 @@ class Supernet(nn.Module):
         self.space, self.dropout = space, dropout
         shapes, owners = _largest_shapes(space)
         for name, shape in shapes.items():
-            tensor = torch.empty(shape)
             entry = owners[name]
+            tensor = torch.empty(shape, dtype=entry.dtype)
             if not tensor.is_meta:
-                initialise(tensor, entry, _generator(seed, name, tensor.device))
+                initialise(tensor, entry, _generator(seed, name, tensor.device), len(entry.pieces))
             if entry.is_buffer:
                 self.register_buffer(name, tensor)
             else:
@@ -114,7 +114,9 @@ class _Slices:
     """The units of an architecture on slices of a store, for one forward pass."""
 
     def __init__(self, net: Supernet) -> None:
+        like = next(net.parameters())
         self.net = net
+        self.mode = (net.training, net.dropout, like.device, like.dtype)
         self.bound: dict[str, dict[str, Tensor]] = {}
 
     def tensors(self, step: Step) -> Mapping[str, Tensor]:
@@ -124,7 +126,7 @@ class _Slices:
         return found
 
     def call(self, step: Step, *inputs: Any) -> Any:
-        return _skeleton(step.unit, self.net).run(self.tensors(step), inputs)
+        return _skeleton(step.unit, *self.mode).run(self.tensors(step), inputs)
 
 
 class _Skeleton:
@@ -158,14 +160,19 @@ class _Skeleton:
 _local = threading.local()
 
 
-def _skeleton(unit: Unit, net: Supernet) -> _Skeleton:
+MOST_SKELETONS = 4096
+"""How many a thread keeps before it starts afresh."""
+
+
+def _skeleton(unit: Unit, training: bool, dropout: float, device: torch.device, dtype: torch.dtype) -> _Skeleton:
     """The cached skeleton of a unit for this thread."""
     cache: dict[Any, _Skeleton] = _local.__dict__.setdefault("cache", {})
-    like = next(net.parameters())
-    key = (unit, net.training, net.dropout, like.device, like.dtype)
+    key = (unit, training, dropout, device, dtype)
     found = cache.get(key)
     if found is None:
-        found = cache[key] = _Skeleton(unit, *key[1:])
+        if len(cache) >= MOST_SKELETONS:
+            cache.clear()
+        found = cache[key] = _Skeleton(*key)
     return found
 
 

@@ -20,12 +20,20 @@ class Table(nn.Module):
     def __init__(self, make: Callable[[], Tensor]) -> None:
         super().__init__()
         self.make = make
-        values = torch.empty(0) if torch.empty(0).is_meta else self.compute()
-        self.register_buffer("values", values, persistent=False)
+        self.register_buffer("values", make() if torch.empty(0).is_meta else self.compute(), persistent=False)
 
     def compute(self) -> Tensor:
+        """The table on the CPU."""
         with torch.device("cpu"):
             return self.make()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Table:
+        """Moving a module off the meta device leaves its tensors unset; the table is computed then."""
+        unset = self.values.is_meta
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if unset and not self.values.is_meta:
+            self.values = self.compute().to(self.values)
+        return self
 
 
 def sinusoids(length: int, width: int) -> Tensor:

@@ -16,7 +16,6 @@ from search_spaces.errors import InputError
 from search_spaces.units import SUBLAYERS, Step, plan
 from supernet.build import build_on_meta, fresh, set_dropout
 from supernet.call import Call, Record
-from supernet.tables import Table
 
 OUTPUTS = ("logits", "features", "attention", "aux_loss")
 
@@ -53,7 +52,6 @@ class Transformer(nn.Module):
         device = torch.get_default_device()
         if device.type != "meta":
             self.to_empty(device=device)
-            compute_tables(self)
             fresh(self, None if seed is None else torch.Generator(device).manual_seed(seed))
 
     def _attach(self, step: Step) -> None:
@@ -85,13 +83,6 @@ class Transformer(nn.Module):
                    target_mask, types, outputs)
 
 
-def compute_tables(module: nn.Module) -> None:
-    """Fill every derived table of a module that was built without storage."""
-    for inner in module.modules():
-        if isinstance(inner, Table):
-            inner.values = inner.compute().to(inner.values)
-
-
 class _Modules:
     """The units of a plain model."""
 
@@ -109,7 +100,7 @@ def run(arch: Architecture, parts: Parts, checkpointing: bool, tokens: Tensor, t
         mask: Tensor | None, target_mask: Tensor | None, types: Tensor | None, outputs: Sequence[str] | None) -> Any:
     """The forward pass; arguments as `Transformer.forward`."""
     wanted = ("logits",) if outputs is None else tuple(outputs)
-    _check_inputs(arch, tokens, target, wanted)
+    _check_inputs(arch, tokens, target, mask, target_mask, types, wanted)
     records: list[Record] = []
     features: list[Tensor] = []
     keep_record = bool({"attention", "aux_loss"} & set(wanted))
@@ -143,7 +134,8 @@ def run(arch: Architecture, parts: Parts, checkpointing: bool, tokens: Tensor, t
     return {name: found[name] for name in wanted}
 
 
-def _check_inputs(arch: Architecture, tokens: Tensor, target: Tensor | None, wanted: tuple[str, ...]) -> None:
+def _check_inputs(arch: Architecture, tokens: Tensor, target: Tensor | None, mask: Tensor | None,
+                  target_mask: Tensor | None, types: Tensor | None, wanted: tuple[str, ...]) -> None:
     for ids in (tokens,) if target is None else (tokens, target):
         if ids.shape[1] > arch.context:
             says = f"a sequence of {ids.shape[1]} tokens is longer than the context {arch.context}"
@@ -151,6 +143,13 @@ def _check_inputs(arch: Architecture, tokens: Tensor, target: Tensor | None, wan
     if (arch.family == "seq2seq") != (target is not None):
         needs = "a source and a target" if arch.family == "seq2seq" else "one sequence"
         raise InputError("model input", f"the family {arch.family} takes {needs}")
+    if target is None and target_mask is not None:
+        raise InputError("model input", f"the family {arch.family} has no target to mask")
+    if types is not None and not arch.n_types:
+        raise InputError("model input", "token types were given to an architecture with n_types 0")
+    for name, given in (("mask", mask), ("target_mask", target_mask)):
+        if given is not None and given.dtype != torch.bool:
+            raise InputError("model input", f"{name} has type {given.dtype}; allowed: bool, true for real tokens")
     unknown = [name for name in wanted if name not in OUTPUTS]
     if unknown:
         raise InputError("outputs", f"unknown {unknown[0]!r}; allowed: {', '.join(OUTPUTS)}")

@@ -12,7 +12,7 @@ from supernet.call import Call
 from supernet.dextra import DExTra, most_groups
 
 DEXTRA_DIMS = (
-    Dim("depth", int, "group-linear layers of the DExTra unit", expressions=(SCALED_DEPTH,)),
+    Dim("depth", int, "group-linear layers of the DExTra unit", most=64, expressions=(SCALED_DEPTH,)),
     Dim("multiplier", float, "how many times the unit widens its input", least=0.01, expressions=(SCALED_MULTIPLIER,)),
     Dim("group_start", int, "groups of the first layer: 2 as released, 1 as in the formula", default=2, most=2),
 )

@@ -65,7 +65,7 @@ def space_data(kind: Kind, configs: list[dict]) -> dict:
     if family == "seq2seq":
         parts["cross"] = {"cross_attention": {"n_heads": 2}}
     data = {"schema_version": 1, "name": f"contract-{kind.name}", "family": family, "vocab_size": 23, "context": 16,
-            "n_classes": 3, "n_types": 2, "width": [16, 32], "embedding": {"lookup": {}},
+            "width": [16, 32], "embedding": {"lookup": {}},
             "head": {"classifier": {}} if family == "encoder" else {"linear": {}}}
     if kind.role in parts:
         parts[kind.role] = {kind.name: by_slot}
@@ -76,6 +76,9 @@ def space_data(kind: Kind, configs: list[dict]) -> dict:
         plain = {"mixer": {"attention": {"n_heads": 2}}, "ffn": {"ffn": {"inner": "1x"}}}
         data["encoder"] = {"slots": 1, "layers": {"only": plain}}
     data["encoder" if family == "encoder" else "decoder"] = stack
+    for fact, part, value in (("n_classes", "head", 3), ("n_types", "embedding", 2)):
+        if any(fact in kinds.get(name).facts for name in data[part]):
+            data[fact] = value
     return data
 
 

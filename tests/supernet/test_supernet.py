@@ -158,3 +158,12 @@ def test_two_processes_give_the_gradients_of_one(tmp_path):
     alone = {n: p.grad for n, p in net.named_parameters() if p.grad is not None}
     assert alone.keys() == together.keys()
     assert all(torch.allclose(alone[name], together[name], atol=1e-12) for name in alone)
+
+
+def test_changing_the_mode_before_backward_does_not_disturb_checkpointing():
+    net, arch = Supernet(SPACE, dropout=0.2), SPACE.largest()
+    net.checkpointing = True
+    loss = net(arch, TOKENS).square().mean()
+    net.eval()
+    loss.backward()
+    assert all(p.grad.isfinite().all() for p in net.parameters() if p.grad is not None)

@@ -83,6 +83,18 @@ def test_every_architecture_starts_near_the_uniform_loss(name):
         assert 0 <= expected_loss - math.log(logits.shape[-1]) + 1e-6 < 0.2
 
 
+@pytest.mark.parametrize("name", [LM, SEQ2SEQ])
+def test_asking_for_attention_changes_no_logit_even_where_a_token_sees_nothing(name):
+    space = load_space(name)
+    arch = space.largest()
+    model = Transformer(arch, seed=0).eval()
+    inputs, _ = batch(arch, 0)
+    mask = torch.ones(2, 10, dtype=torch.bool)
+    mask[0, :4], mask[1] = False, False
+    assert torch.allclose(model(*inputs, mask=mask),
+                          model(*inputs, mask=mask, outputs=("logits", "attention"))["logits"], atol=1e-5)
+
+
 def test_activation_checkpointing_changes_nothing_but_memory():
     space = load_space(LM)
     arch = space.largest()
@@ -127,5 +139,11 @@ def test_wrong_inputs_are_told():
         translator(tokens[:, :4])
     with pytest.raises(InputError, match="takes one sequence"):
         lm(tokens[:, :4], tokens[:, :4])
+    with pytest.raises(InputError, match="n_types 0"):
+        lm(tokens[:, :4], types=tokens[:, :4])
+    with pytest.raises(InputError, match="no target to mask"):
+        lm(tokens[:, :4], target_mask=tokens[:, :4] == 0)
+    with pytest.raises(InputError, match="mask has type torch.int64; allowed: bool"):
+        lm(tokens[:, :4], mask=tokens[:, :4])
     with pytest.raises(InputError, match="unknown 'logit'"):
         lm(tokens[:, :4], outputs=("logit",))
