@@ -50,6 +50,21 @@ def spaces(as_json: Json = False) -> None:
 
 
 @app.command(rich_help_panel=LOOK)
+def blocks(
+    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", show_default=False, help="One kind only.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the installed block kinds and the dims a space can give each.
+
+    Example: [cyan]nas blocks lsra[/cyan]
+    """
+    from nas import tables
+
+    found = tables.blocks_data(kind)
+    _print({"blocks": found} if as_json else tables.blocks_table(found))
+
+
+@app.command(rich_help_panel=LOOK)
 def show(
     space_or_arch: SpaceOrArch, seq_len: SeqLen = None, target_len: TargetLen = None,
     sample: Annotated[int | None, typer.Option("--sample", metavar="SEED", show_default=False,
@@ -84,6 +99,8 @@ def count_command(
     as_json: Json = False,
 ) -> None:
     """Count parameters and multiply-adds; of a space its smallest, median and largest.
+
+    Smallest and largest have every dimension at its least and greatest.
 
     Example: [cyan]nas count bert-base --seq-len 512[/cyan]
     """

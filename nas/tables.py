@@ -17,8 +17,9 @@ from rich.text import Text
 from nas.costs import Cost, count
 from nas.published import Row
 from nas.resolve import Named
-from search_spaces import Architecture, SearchSpace, load_space, shipped_spaces
+from search_spaces import Architecture, InputError, SearchSpace, kinds, load_space, shipped_spaces
 from search_spaces.genes import Gene
+from search_spaces.schema import ROLES
 
 SAMPLES = 101
 ROOMY = 112
@@ -45,6 +46,27 @@ def spaces_table(rows: list[dict[str, Any]]) -> Table:
     made = table("space", "family", "genes", "architectures", "description", right=("genes", "architectures"))
     for row in rows:
         made.add_row(row["name"], row["family"], str(row["genes"]), short(row["size"]), row["description"])
+    return made
+
+
+def blocks_data(kind: str | None) -> list[dict[str, Any]]:
+    """The installed block kinds as plain data. Raises InputError for an unknown one."""
+    if kind is not None and kind not in kinds.registry():
+        raise InputError(kind, f"unknown block kind; installed: {', '.join(sorted(kinds.registry()))}")
+    chosen = [kinds.get(name) for role in ROLES for name in kinds.names(role) if kind in (None, name)]
+    return [{"kind": each.name, "role": each.role, "help": each.help, "causal": each.causal,
+             "dims": [{"name": dim.name, "help": dim.help, "default": dim.default, "allowed": dim.allowed}
+                      for dim in each.dims]} for each in chosen]
+
+
+def blocks_table(rows: list[dict[str, Any]]) -> Table:
+    """The installed block kinds for a terminal, one row a dim."""
+    made = table("role", "kind", "dim", "what it is", "default", "allowed")
+    for row in rows:
+        made.add_row(row["role"], Text(row["kind"], style="bold"), "", row["help"], "", "")
+        for dim in row["dims"]:
+            default = "" if dim["default"] is None else str(dim["default"]).lower()
+            made.add_row("", "", dim["name"], dim["help"], default, dim["allowed"])
     return made
 
 

@@ -107,11 +107,11 @@ class SearchSpace:
         return self.decode({name: rng.choice(values) for name, values in self.genes.items()})
 
     def smallest(self) -> Architecture:
-        """Every dimension at its least (not always the cheapest: see the feasibility table)."""
+        """Every dimension at its least; of kinds and words the first listed. Not always the cheapest."""
         return self._extreme(0)
 
     def largest(self) -> Architecture:
-        """Every dimension at its greatest."""
+        """Every dimension at its greatest; of kinds and words the last listed. Not always the most expensive."""
         return self._extreme(-1)
 
     def _extreme(self, end: int) -> Architecture:

@@ -54,6 +54,11 @@ def test_readme_commands_print_what_is_shown(capsys, monkeypatch):
         assert not missing, f"{command} does not print {missing}"
 
 
+def test_the_space_of_the_readme_loads():
+    (text,) = blocks("README.md", "yaml")
+    assert space_from_text(text, "mine.yaml").size() > 1
+
+
 def test_the_installed_command_runs():
     done = subprocess.run([Path(sys.executable).parent / "nas", "spaces"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -77,7 +82,7 @@ def test_the_example_block_is_complete(monkeypatch):
     text = re.sub(r"^( +)attention: .*$", r"\1shift: {inner: ['1x', '2x']}", text, count=1, flags=re.MULTILINE)
     space = space_from_text(text, "with-shift.yaml")
     net, tokens = Supernet(space, seed=0).eval(), torch.randint(space.vocab_size, (2, 9))
-    for arch in (space.smallest(), space.decode(space.encode(space.smallest()) | {"width": 64, "decoder.depth": 4})):
+    for arch in (space.largest(), space.decode(space.encode(space.largest()) | {"width": 48, "decoder.depth": 3})):
         assert {layer.mixer.kind for layer in arch.decoder} == {"shift"}
         assert torch.equal(net(arch, tokens), extract(net, arch)(tokens))
 

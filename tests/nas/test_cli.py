@@ -252,3 +252,22 @@ def test_a_reader_that_leaves_early_is_no_error():
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
+
+
+def test_blocks_lists_every_kind_with_its_dims(capsys):
+    code, out, _ = run(capsys, "blocks", "--json")
+    data = {block["kind"]: block for block in json.loads(out)["blocks"]}
+    assert code == 0
+    assert data["lsra"]["role"] == "mixer"
+    assert [dim["name"] for dim in data["ffn"]["dims"]] == ["inner", "activation", "gated"]
+    assert "unknown block kind; installed: attention" in refused(capsys, "blocks", "atention")
+
+
+def test_names_no_file_can_have_and_a_full_disk_are_told(capsys, monkeypatch):
+    assert "File name too long" in refused(capsys, "show", "x" * 300)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cli, "_print", full)
+    assert "No space left on device" in refused(capsys, "spaces")

@@ -8,7 +8,9 @@ import optuna
 import pytest
 
 from search_spaces import InputError, load_space
+from search_spaces.alternatives import stack_assignments
 from search_spaces.genotype import extreme
+from search_spaces.loader import space_from_data
 
 SPACE = load_space("lm-tiny")
 
@@ -88,3 +90,26 @@ def test_an_architecture_outside_the_space_is_told_what_stands_in_the_way() -> N
         SPACE.encode(other)
     assert "vocab_size: 4096; this space has 512" in str(caught.value)
     assert "width: 128; this space has 48, 64" in str(caught.value)
+
+
+def test_numbers_of_another_type_are_read_as_the_spaces_own() -> None:
+    space = load_space("lm-tiny")
+    genotype = space.encode(space.sample(random.Random(5)))
+    as_table = {name: float(value) if type(value) is int else value for name, value in genotype.items()}
+    assert space.decode(as_table) == space.decode(genotype)
+    assert space.decode(as_table).key == space.decode(genotype).key
+    space.sample(random.Random(6))
+
+
+def test_stack_wide_genes_of_kinds_ruled_out_do_not_multiply() -> None:
+    dims = {"n_heads": {"global": [1, 2, 4]}, "head_dim": {"global": [2, 4, 8]}}
+    families = {f"family{i}": {"mixer": {"attention": dims}, "ffn": {"ffn": {"inner": {"global": [4, 8, 16]}}}}
+                for i in range(4)}
+    space = space_from_data({
+        "schema_version": 1, "name": "wide", "family": "lm", "vocab_size": 9, "context": 8, "width": 16,
+        "embedding": {"lookup": {}}, "head": {"tied": {}},
+        "decoder": {"slots": 4, "choose": {"global": list(families)}, "layers": families},
+    }, "wide")
+    assert len(list(stack_assignments(space.stacks["decoder"]))) == 4 * 27
+    assert space.size() == 27
+    assert space.sample(random.Random(0)) in space
