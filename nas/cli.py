@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,20 @@ app = typer.Typer(
 )
 LOOK, COSTS = "Architectures", "Costs"
 _USAGE_ERROR: Any = typer.BadParameter.__base__
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(version("paretoformer"))
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True,
+                                               help="Print the version and stop.")] = False,
+) -> None:
+    """Hardware-aware architecture search for efficient Transformers."""
 
 
 def _names(incomplete: str) -> list[str]:

@@ -59,7 +59,7 @@ def space_from_data(data: object, where: str) -> SearchSpace:
     try:
         parsed = SpaceFile.model_validate(data)
     except ValidationError as error:
-        faults = [_fault(SpaceFile, dict(item)) for item in error.errors()]
+        faults = [_fault(SpaceFile, data, dict(item)) for item in error.errors()]
         raise InputError(where, [*faults, *_more_faults(data, error, where)]) from None
     return compile_space(parsed, where)
 
@@ -71,24 +71,51 @@ _STAND_INS = {"schema_version": 1, "name": "unnamed", "vocab_size": 1000, "conte
 def _more_faults(data: dict[Any, Any], error: ValidationError, where: str) -> tuple[Fault, ...]:
     """What is wrong besides the keys just reported, so that one report has it all."""
     rest = copy.deepcopy(data)
-    for item in reversed(error.errors()):  # from the back: taking out an entry moves those behind it
-        *path, last = [part for part in item["loc"] if not _is_branch(part)] or [""]
-        node: Any = rest
-        for part in path:
-            node = node[part] if isinstance(node, dict) and part in node else None
-        if isinstance(node, dict):
-            node.pop(last, None)
-            if not path and last in _STAND_INS:
-                node[last] = _STAND_INS[last]
-        elif isinstance(node, list) and isinstance(last, int) and last < len(node):
-            del node[last]
-    try:
-        compile_space(SpaceFile.model_validate(rest), where)
-    except InputError as more:
-        return more.faults
-    except ValidationError:
-        pass  # what is left depends on what was reported already
+    for _ in range(3):  # taking out a key can leave the table around it wrong
+        for item in reversed(error.errors()):  # from the back: taking out an entry moves those behind it
+            path = _path(rest, item["loc"])
+            _take_out(rest, path[:-1] if item["type"] == "missing" and len(path) > 1 else path)
+        try:
+            compile_space(SpaceFile.model_validate(rest), where)
+        except InputError as more:
+            return more.faults
+        except ValidationError as again:
+            error = again
+        else:
+            break
     return ()
+
+
+def _path(data: object, location: tuple[int | str, ...]) -> list[int | str]:
+    """A pydantic location as a path in the file: a value that stands alone is no list there."""
+    path: list[int | str] = []
+    node: Any = data
+    for part in location:
+        inside = isinstance(node, list) or (isinstance(node, dict) and part in node)
+        if _is_branch(part) or (isinstance(part, int) and not inside):
+            continue
+        path.append(part)
+        node = node[part] if inside and not (isinstance(node, list) and not _is_index(part, node)) else None
+    return path
+
+
+def _is_index(part: object, entries: list[Any]) -> bool:
+    return isinstance(part, int) and 0 <= part < len(entries)
+
+
+def _take_out(data: dict[Any, Any], path: list[int | str]) -> None:
+    """Delete what stands at a path; a mandatory key gets a value nobody can object to."""
+    *containers, last = path or [""]
+    node: Any = data
+    for part in containers:
+        inside = _is_index(part, node) if isinstance(node, list) else isinstance(node, dict) and part in node
+        node = node[part] if inside else None
+    if isinstance(node, dict):
+        node.pop(last, None)
+        if not containers and last in _STAND_INS:
+            node[last] = _STAND_INS[last]
+    elif isinstance(node, list) and isinstance(last, int) and _is_index(last, node):
+        del node[last]
 
 
 def parse_yaml(content: str, where: str) -> object:
@@ -160,9 +187,9 @@ def _space_hint(asked: str) -> str:
             + f"; shipped: {', '.join(names)}")
 
 
-def _fault(model: type[BaseModel], error: dict[str, Any]) -> Fault:
+def _fault(model: type[BaseModel], data: object, error: dict[str, Any]) -> Fault:
     """A pydantic error in our words."""
-    path = [part for part in error["loc"] if not _is_branch(part)]
+    path = _path(data, error["loc"])
     fields, names, description = model.model_fields, [], ""
     for part in path:
         names.append(str(part))

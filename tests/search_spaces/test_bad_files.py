@@ -41,8 +41,8 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "truth as number": ({"width": [True]}, ["width.0: True is not allowed"]),
     "fraction as whole number": ({"context": 8.5}, ["context: 8.5 is not allowed"]),
     "too great a number": ({"vocab_size": 10**12}, ["vocab_size: 1000000000000 is not allowed", "to 10^9"]),
-    "table as value": ({"width": {"a": 1}}, ["width.0: {'a': 1} is not allowed"]),
-    "unknown word": ({"norm": "batchnorm"}, ["norm.0: 'batchnorm' is not allowed; allowed: layernorm, rmsnorm, none"]),
+    "table as value": ({"width": {"a": 1}}, ["width: {'a': 1} is not allowed"]),
+    "unknown word": ({"norm": "batchnorm"}, ["norm: 'batchnorm' is not allowed; allowed: layernorm, rmsnorm, none"]),
     "unknown family": ({"family": "rnn"}, ["family: 'rnn' is not allowed; allowed: lm, encoder or seq2seq"]),
     "bad name": ({"name": "../up"}, ["name: '../up' is not allowed; allowed: letters"]),
     "newer file": ({"schema_version": 2}, ["schema_version: 2 is not allowed; allowed: 1"]),
@@ -267,3 +267,14 @@ def test_a_file_is_named_in_its_faults(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         load_space(path)
     assert all(line.startswith(f"{path}: ") for line in str(caught.value).splitlines())
+
+
+def test_a_wrong_word_in_a_nested_table_hides_nothing() -> None:
+    text = report(decoder__depth={"keep": "last", "layers": [1]}, embedding={"lookup": {"rank": 20}})
+    assert "decoder.depth.keep: 'last' is not allowed" in text
+    assert "embedding.lookup.rank: 20" in text
+
+
+def test_a_value_that_stands_alone_is_not_told_as_a_list() -> None:
+    assert "positions: 'sinusoid' is not allowed" in report(positions="sinusoid")
+    assert "positions.1: 'sinusoid' is not allowed" in report(positions=["learned", "sinusoid"])
