@@ -133,7 +133,7 @@ class _Skeleton:
     """A unit's plain module without weights. A call puts weights in and takes them out again.
 
     `torch.func.functional_call` does the same for any module; for one built here the places are known
-    beforehand, which saves most of its time on small models. A skeleton belongs to one thread.
+    beforehand, which takes less time. A skeleton belongs to one thread.
     """
 
     def __init__(self, unit: Unit, training: bool, dropout: float, device: torch.device, dtype: torch.dtype) -> None:
