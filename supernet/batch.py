@@ -1,0 +1,71 @@
+"""What one training or evaluation step reads: token ids, masks and the labels to predict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+IGNORE = -100
+"""A label that nothing is asked of: padding."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sequences of one step; every tensor has the batch as its first axis.
+
+    Args:
+        tokens: (batch, n) ids; of the source for seq2seq.
+        labels: what the logits should predict, `IGNORE` where nothing: (batch, n) next tokens for an lm,
+            (batch,) classes for an encoder, (batch, m) next target tokens for seq2seq.
+        target: (batch, m) ids the decoder reads, for seq2seq.
+        mask: (batch, n), true where a real token stands; None where all are real.
+        target_mask: as `mask`, of the target.
+    """
+
+    tokens: Tensor
+    labels: Tensor
+    target: Tensor | None = None
+    mask: Tensor | None = None
+    target_mask: Tensor | None = None
+
+    @property
+    def n_labels(self) -> int:
+        """How many labels count."""
+        return int((self.labels != IGNORE).sum())
+
+    @property
+    def n_tokens(self) -> int:
+        """How many real tokens the model reads."""
+        read = self.tokens.numel() if self.mask is None else int(self.mask.sum())
+        if self.target is None:
+            return read
+        return read + (self.target.numel() if self.target_mask is None else int(self.target_mask.sum()))
+
+    def part(self, rank: int, world: int) -> Batch:
+        """The rows that worker `rank` of `world` takes."""
+        return self._map(lambda tensor: tensor[rank::world]) if world > 1 else self
+
+    def to(self, device: torch.device) -> Batch:
+        """The same batch on a device."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Batch(**{name: None if tensor is None else change(tensor) for name, tensor in found.items()})
+
+
+class Split(Protocol):
+    """The examples of one split of a data set. Every method is a pure function of its arguments."""
+
+    def __len__(self) -> int:
+        """How many examples there are."""
+
+    def batch(self, index: int, size: int, seed: int) -> Batch:
+        """The `index`-th batch of an endless order: each epoch takes every example once, shuffled anew by the seed."""
+
+    def in_order(self, size: int, limit: int | None = None) -> Iterator[Batch]:
+        """Every example once (the first `limit`), for evaluation; the last batch may be smaller."""
