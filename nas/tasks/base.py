@@ -1,0 +1,175 @@
+"""The contract of a task, and what is the same for all: options, cache, vocabulary."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from nas.tasks import cache
+from nas.tasks.cache import Arrays, Encoded
+from nas.tasks.files import Row
+from nas.tasks.options import SPLITS, Options, parse
+from nas.tasks.sources import Rows, read_splits, take_off, thin
+from nas.tasks.tokenizer import train_tokenizer
+from search_spaces.errors import InputError
+from search_spaces.space import SearchSpace
+from supernet.batch import Batch, Split
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Data ready to train on.
+
+    Args:
+        space: the space with `vocab_size` and `n_classes` made to fit the data.
+        labels: the names of the classes; none where there are no classes.
+        notes: sentences the user should read.
+        fingerprint: equal exactly where the encoded data are equal.
+    """
+
+    space: SearchSpace
+    train: Split
+    valid: Split
+    test: Split
+    tokenizer: Tokenizer
+    labels: tuple[str, ...]
+    notes: tuple[str, ...]
+    fingerprint: str
+
+    def split(self, name: str) -> Split:
+        """The split of that name: train, valid or test."""
+        if name not in SPLITS:
+            raise InputError("split", f"unknown {name!r}; allowed: {', '.join(SPLITS)}")
+        found: Split = getattr(self, name)
+        return found
+
+
+class Task(ABC):
+    """What a model is trained for and judged by. A module of this folder holds one as `TASK`.
+
+    A subclass says how rows are read, encoded and scored; options, splitting, vocabulary and cache are done here.
+    """
+
+    name: ClassVar[str]
+    family: ClassVar[str]
+    """The family of spaces it needs."""
+    main_metric: ClassVar[str]
+    roles: ClassVar[Row]
+    """The columns it reads; each is an option that names its column."""
+    extras: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Options of the embedded data: their allowed values, or none for a number."""
+
+    def prepare(self, data: Mapping[str, str], space: SearchSpace, folder: Path, seed: int) -> Prepared:
+        """Read, encode and keep the data in `folder`; where they are there already, take them from it.
+
+        Args:
+            data: the options; none for the embedded data.
+            seed: of the splits, where the data bring none, and of generated data.
+
+        Raises:
+            InputError: wrong options or data, or a folder of other options.
+        """
+        if space.family != self.family:
+            says = f"needs a space of the family {self.family}; {space.name} is {space.family}"
+            raise InputError(f"task {self.name}", says)
+        options = parse(data, self.roles, self.extras)
+        asked = {**data, "task": self.name, "seed": seed, "space.context": space.context}
+        if options.vocab_size is None:
+            asked["space.vocab_size"] = space.vocab_size
+        encoded = cache.read(folder, asked)
+        if encoded is None:
+            encoded = self._encoded(options, space, seed)
+            cache.write(folder, asked, encoded)
+        return self._prepared(encoded, space)
+
+    def _encoded(self, options: Options, space: SearchSpace, seed: int) -> Encoded:
+        notes: list[str] = []
+        if options.embedded:
+            rows = self.embedded(options, seed)
+        else:
+            rows = self.split_off(read_splits(options, lambda path: self.read(path, options)), seed)
+        rows["train"] = self.limited(rows["train"], options.limit, seed)
+        rows = {split: self.cleaned(rows[split], split, notes) for split in SPLITS}
+        vocab_size = options.vocab_size or self.vocab_size(options, space, notes)
+        tokenizer = train_tokenizer(self.texts(rows["train"]), vocab_size)
+        labels = self.labels(rows)
+        arrays = self.encode(rows, tokenizer, labels, space.context, notes)
+        return Encoded(tokenizer, arrays, labels, tuple(notes), cache.fingerprint(tokenizer, arrays, labels))
+
+    def _prepared(self, encoded: Encoded, space: SearchSpace) -> Prepared:
+        fitted = replace(space, vocab_size=encoded.tokenizer.get_vocab_size(),
+                         n_classes=len(encoded.labels) or space.n_classes)
+        splits = {}
+        for split in SPLITS:
+            of_split = {name.removeprefix(f"{split}."): array for name, array in encoded.arrays.items()
+                        if name.startswith(f"{split}.")}
+            splits[split] = self.open(of_split, space.context)
+        return Prepared(space=fitted, tokenizer=encoded.tokenizer, labels=encoded.labels, notes=encoded.notes,
+                        fingerprint=encoded.fingerprint, **splits)
+
+    # What a task says of itself. Rows are tuples of texts in the order of `roles`.
+
+    @abstractmethod
+    def read(self, path: str, options: Options) -> list[Row]:
+        """The rows of one of the user's files."""
+
+    @abstractmethod
+    def embedded(self, options: Options, seed: int) -> Rows:
+        """The rows of every split of the data that come with the program."""
+
+    @abstractmethod
+    def encode(self, rows: Rows, tokenizer: Tokenizer, labels: tuple[str, ...], context: int,
+               notes: list[str]) -> Arrays:
+        """The arrays that are kept, named `split.array`; adds to the notes what the user should know."""
+
+    @abstractmethod
+    def open(self, arrays: Arrays, context: int) -> Split:
+        """The split of its arrays."""
+
+    @abstractmethod
+    def evaluate(self, logits: Callable[[Batch], Tensor], prepared: Prepared, split: str, *, size: int,
+                 limit: int | None, full: bool) -> dict[str, float]:
+        """Score a model.
+
+        Args:
+            logits: runs the model; any device.
+            size: examples in a batch.
+            limit: score the first so many examples; None for all.
+            full: compute the costly metrics too.
+        """
+
+    # What most tasks need not say.
+
+    def split_off(self, rows: Rows, seed: int) -> Rows:
+        """Make the splits that the data do not bring from the training rows."""
+        return take_off(rows, seed, self.must_stay)
+
+    def limited(self, rows: list[Row], limit: int | None, seed: int) -> list[Row]:
+        """At most `limit` training rows."""
+        return thin(rows, limit, seed, self.must_stay(rows))
+
+    def must_stay(self, rows: Sequence[Row]) -> Collection[int]:
+        """The places of training rows that no other split may take."""
+        return ()
+
+    def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
+        """The rows without what cannot be used."""
+        return rows
+
+    def texts(self, rows: list[Row]) -> Iterator[str]:
+        """What the tokeniser is trained on."""
+        return (row[0] for row in rows)
+
+    def labels(self, rows: Rows) -> tuple[str, ...]:
+        """The names of the classes."""
+        return ()
+
+    def vocab_size(self, options: Options, space: SearchSpace, notes: list[str]) -> int:
+        """How many pieces the vocabulary has, where the user does not say."""
+        return space.vocab_size

@@ -1,0 +1,125 @@
+"""The folder of prepared data: written whole or not at all, and checked when it is read again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
+from tokenizers import Tokenizer
+
+from search_spaces.errors import Fault, InputError
+
+VERSION = 1
+INDEX, TOKENIZER, ARRAYS = "data.json", "tokenizer.json", "data.safetensors"
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Everything that is kept of prepared data."""
+
+    tokenizer: Tokenizer
+    arrays: Arrays
+    labels: tuple[str, ...]
+    notes: tuple[str, ...]
+    fingerprint: str
+
+
+def fingerprint(tokenizer: Tokenizer, arrays: Mapping[str, NDArray[Any]], labels: tuple[str, ...]) -> str:
+    """The SHA-256 of what a model can see of the data; the tokeniser's pieces, not its file, whose form may change."""
+    found = hashlib.sha256(json.dumps([sorted(tokenizer.get_vocab().items()), labels]).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        found.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
+
+
+def write(folder: Path, options: Mapping[str, Any], encoded: Encoded) -> None:
+    """Write the files; the index comes last, so a folder without one is as good as empty.
+
+    Two processes may do so at once: they write the same bytes, each under a name of its own first.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {TOKENIZER: encoded.tokenizer.to_str(pretty=True).encode(), ARRAYS: save(encoded.arrays)}
+    index = {
+        "schema_version": VERSION, "options": dict(options), "labels": encoded.labels, "notes": encoded.notes,
+        "fingerprint": encoded.fingerprint, "vocab_size": encoded.tokenizer.get_vocab_size(),
+        "sizes": {name: int(array.shape[0]) for name, array in sorted(encoded.arrays.items())},
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+    }
+    for name, content in files.items():
+        _replace(folder / name, content)
+    _replace(folder / INDEX, json.dumps(index, indent=2, ensure_ascii=False).encode() + b"\n")
+
+
+def _replace(path: Path, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read(folder: Path, options: Mapping[str, Any]) -> Encoded | None:
+    """What the folder holds; None where nothing was prepared yet.
+
+    Raises:
+        InputError: it was prepared with other options, or a file of it is damaged.
+    """
+    path = folder / INDEX
+    if not path.is_file():
+        return None
+    try:
+        index = json.loads(path.read_bytes())
+        version, before, files = index["schema_version"], dict(index["options"]), dict(index["files"])
+        labels, notes = tuple(index["labels"]), tuple(index["notes"])
+        marked, vocab_size = str(index["fingerprint"]), index["vocab_size"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(str(path), f"is damaged ({type(error).__name__}); delete {folder} and prepare again") from None
+    if version != VERSION:
+        raise InputError(str(path), f"has schema_version {version!r}; allowed: {VERSION}; delete {folder}")
+    _check_options(folder, before, {**options}, vocab_size)
+    tokenizer, arrays = _load(folder, files)
+    return Encoded(tokenizer, arrays, labels, notes, marked)
+
+
+def _check_options(folder: Path, before: dict[str, Any], now: dict[str, Any], vocab_size: object) -> None:
+    if now.get("space.vocab_size") == vocab_size:  # the space was fitted to these data already
+        before.pop("space.vocab_size", None), now.pop("space.vocab_size", None)
+    differing = [
+        Fault(key, f"is {_shown(now.get(key))}, but the folder was prepared with {_shown(before.get(key))}; "
+                   "use another folder or delete this one")
+        for key in sorted({*before, *now}) if before.get(key) != now.get(key)
+    ]
+    if differing:
+        raise InputError(str(folder), differing)
+
+
+def _shown(value: object) -> str:
+    return "not given" if value is None else repr(value)
+
+
+def _load(folder: Path, files: Mapping[str, str]) -> tuple[Tokenizer, Arrays]:
+    content = {}
+    for name in (TOKENIZER, ARRAYS):
+        try:
+            content[name] = (folder / name).read_bytes()
+        except OSError as error:
+            says = f"cannot be read ({error.strerror}); delete {folder} and prepare again"
+            raise InputError(str(folder / name), says) from None
+        if hashlib.sha256(content[name]).hexdigest() != files.get(name):
+            raise InputError(str(folder / name), f"is damaged; delete {folder} and prepare again")
+    return Tokenizer.from_str(content[TOKENIZER].decode()), load(content[ARRAYS])

@@ -1,0 +1,112 @@
+"""Classification: one class for each text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from nas.tasks.base import Prepared, Task
+from nas.tasks.cache import Arrays
+from nas.tasks.embedded import passages
+from nas.tasks.files import Row, format_of, read_rows
+from nas.tasks.options import SPLITS, WHERE, Options
+from nas.tasks.scoring import cut_note, summed_loss
+from nas.tasks.sources import Rows, take_off
+from nas.tasks.splits import BucketedSplit, Ragged
+from nas.tasks.tokenizer import BOS, encode
+from search_spaces.errors import Fault, InputError
+from supernet.batch import Batch, Split
+
+
+class Classification(Task):
+    """Rows are a text and the name of its class."""
+
+    name = "classification"
+    family = "encoder"
+    main_metric = "accuracy"
+    roles = ("text", "label")
+
+    def read(self, path: str, options: Options) -> list[Row]:
+        """The rows of a table or of lines that match a pattern."""
+        if format_of(path, options) == "text":
+            says = f"cannot tell the columns of {path}; give --data format=tsv, csv or jsonl, or --data pattern="
+            raise InputError(WHERE, [Fault("format", says)])
+        return read_rows(path, options, self.roles)
+
+    def embedded(self, options: Options, seed: int) -> Rows:
+        """Passages of Python's own help; the class is the module or chapter."""
+        return take_off({"train": passages()}, seed, self.must_stay)
+
+    def must_stay(self, rows: Sequence[Row]) -> Collection[int]:
+        """The first row of each class, so that training sees every class."""
+        first: dict[str, int] = {}
+        for place, (_, label) in enumerate(rows):
+            first.setdefault(label.strip(), place)
+        return first.values()
+
+    def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
+        """The rows without spaces around them."""
+        return [(text.strip(), label.strip()) for text, label in rows]
+
+    def labels(self, rows: Rows) -> tuple[str, ...]:
+        """The classes of the training rows; numbers in their own order.
+
+        Raises:
+            InputError: there is but one, or another split has one that training never sees.
+        """
+        seen = {split: {label for _, label in rows[split]} for split in SPLITS}
+        if len(seen["train"]) < 2:
+            says = f"the training rows have only the class {min(seen['train'])!r}; two or more are needed"
+            raise InputError(WHERE, [Fault("label", says)])
+        faults = [Fault("label", f"the class {label!r} is in {split} but not in train")
+                  for split in ("valid", "test") for label in sorted(seen[split] - seen["train"])]
+        if faults:
+            raise InputError(WHERE, faults)
+        return tuple(sorted(seen["train"], key=lambda label: (int(label) if label.isdecimal() else -1, label)))
+
+    def encode(self, rows: Rows, tokenizer: Tokenizer, labels: tuple[str, ...], context: int,
+               notes: list[str]) -> Arrays:
+        """`<bos>` and the text: heads that read the first token find a token of their own there."""
+        number = {label: i for i, label in enumerate(labels)}
+        arrays: Arrays = {}
+        n_cut = 0
+        for split in SPLITS:
+            ids = [[BOS, *text] for text in encode(tokenizer, [text for text, _ in rows[split]])]
+            n_cut += sum(len(text) > context for text in ids)
+            tokens = Ragged.of([text[:context] for text in ids])
+            arrays[f"{split}.tokens"], arrays[f"{split}.offsets"] = tokens
+            arrays[f"{split}.labels"] = np.array([number[label] for _, label in rows[split]], dtype=np.int32)
+        notes += cut_note(n_cut, sum(map(len, rows.values())), context)
+        return arrays
+
+    def open(self, arrays: Arrays, context: int) -> Split:
+        """The texts in buckets."""
+        return BucketedSplit(Ragged(arrays["tokens"], arrays["offsets"]), arrays["labels"])
+
+    @torch.no_grad()
+    def evaluate(self, logits: Callable[[Batch], Tensor], prepared: Prepared, split: str, *, size: int,
+                 limit: int | None, full: bool) -> dict[str, float]:
+        """Loss in nats; accuracy and macro-averaged F1 as fractions."""
+        n_classes = len(prepared.labels)
+        total, counts = 0.0, torch.zeros(n_classes, n_classes, dtype=torch.int64)
+        for batch in prepared.split(split).in_order(size, limit):
+            found = logits(batch)
+            total += summed_loss(found, batch.labels)
+            pairs = batch.labels.cpu() * n_classes + found.argmax(dim=-1).cpu()
+            counts += torch.bincount(pairs, minlength=n_classes**2).reshape(n_classes, n_classes)
+        n, right = int(counts.sum()), counts.diagonal()
+        return {"loss": total / n, "accuracy": int(right.sum()) / n, "macro_f1": _macro_f1(counts)}
+
+
+def _macro_f1(counts: Tensor) -> float:
+    """The mean F1 of the classes that occur or were guessed; `counts[class, guess]`."""
+    either = counts.sum(dim=0) + counts.sum(dim=1)
+    there = either > 0
+    return float((2 * counts.diagonal()[there].double() / either[there]).mean())
+
+
+TASK = Classification()

@@ -1,0 +1,38 @@
+"""Writing a target token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from nas.tasks.tokenizer import BOS, EOS, PAD
+from supernet.batch import IGNORE, Batch
+
+
+def greedy(logits: Callable[[Batch], Tensor], batch: Batch, context: int) -> Tensor:
+    """(batch, m) the most probable token each time, `<pad>` after the end.
+
+    A row ends with `<eos>` or after twice its source and ten tokens, whatever the other rows do.
+    """
+    tokens, n = batch.tokens, batch.tokens.shape[0]
+    lengths = batch.mask.sum(dim=1) if batch.mask is not None else torch.full((n,), tokens.shape[1])
+    longest = (2 * lengths + 10).clamp(max=context).to(tokens.device)
+    written = torch.full((n, 1), BOS, device=tokens.device)
+    ended = torch.zeros(n, dtype=torch.bool, device=tokens.device)
+    while not ended.all():
+        asked = Batch(tokens=tokens, labels=torch.full_like(written, IGNORE), target=written, mask=batch.mask)
+        best = logits(asked)[:, -1].argmax(dim=-1).to(tokens.device)
+        best = best.masked_fill(ended, PAD)
+        written = torch.cat([written, best[:, None]], dim=1)
+        ended = ended | (best == EOS) | (written.shape[1] - 1 >= longest)
+    return written[:, 1:]
+
+
+def texts_of(ids: Tensor, tokenizer: Tokenizer) -> list[str]:
+    """The texts of rows of ids, each up to its end."""
+    rows = [[i for i in row[:row.index(EOS)] if i >= 0] if EOS in row else [i for i in row if i >= 0]
+            for row in ids.tolist()]
+    return [text.strip() for text in tokenizer.decode_batch(rows, skip_special_tokens=True)]

@@ -1,0 +1,165 @@
+"""The splits that training and evaluation read: one packed stream, or rows padded in buckets of like length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nas.tasks.tokenizer import PAD
+from supernet.batch import IGNORE, Batch
+
+Ints = NDArray[np.integer]
+POOL = 64
+"""Batches whose rows are sorted by length together."""
+
+
+class PackedSplit:
+    """One stream of tokens cut into windows; every label is the token that follows.
+
+    Training reads the stream as a ring whose windows start anew each epoch, so no window is padded and
+    none comes back. Evaluation reads it from its start to its end and asks for every token once.
+
+    Args:
+        stream: ids that begin and end with the token between documents, which makes the ring seamless.
+        context: tokens in a window.
+    """
+
+    def __init__(self, stream: Ints, context: int) -> None:
+        self.stream, self.context = stream.astype(np.int64), context
+        self._order: tuple[tuple[int, int], Ints] | None = None
+
+    def __len__(self) -> int:
+        """How many windows cover the stream."""
+        return -(-(len(self.stream) - 1) // self.context)
+
+    def batch(self, index: int, size: int, seed: int) -> Batch:
+        """The `index`-th batch of the endless order; it may end one epoch and begin the next."""
+        places = np.arange(index * size, (index + 1) * size)
+        epochs, inside = places // len(self), places % len(self)
+        starts = np.empty(size, np.int64)
+        for epoch in np.unique(epochs).tolist():
+            here = epochs == epoch
+            starts[here] = self._starts(epoch, seed)[inside[here]]
+        ids = self.stream[(starts[:, None] + np.arange(self.context + 1)) % (len(self.stream) - 1)]
+        return Batch(tokens=_tensor(ids[:, :-1]), labels=_tensor(ids[:, 1:]))
+
+    def _starts(self, epoch: int, seed: int) -> Ints:
+        """Where the windows of an epoch start, in its order; the last one asked for is kept."""
+        kept = self._order  # read once: another thread may replace it
+        if kept is None or kept[0] != (epoch, seed):
+            rng = _rng(seed, epoch)
+            offset = rng.integers(len(self.stream) - 1)
+            kept = (epoch, seed), offset + rng.permutation(len(self)) * self.context
+            self._order = kept
+        return kept[1]
+
+    def in_order(self, size: int, limit: int | None = None) -> Iterator[Batch]:
+        """The windows from the start; the last one is padded."""
+        n = len(self) if limit is None else min(limit, len(self))
+        for first in range(0, n, size):
+            starts = np.arange(first, min(first + size, n)) * self.context
+            ends = np.minimum(starts + self.context, len(self.stream) - 1)
+            tokens, mask = _padded(self.stream, starts, ends, PAD)
+            labels, _ = _padded(self.stream, starts + 1, ends + 1, IGNORE)
+            yield Batch(tokens=tokens, labels=labels, mask=mask)
+
+
+class Ragged(NamedTuple):
+    """Sequences of different lengths, one after the other; sequence i is `ids[offsets[i]:offsets[i + 1]]`."""
+
+    ids: Ints
+    offsets: Ints
+
+    @classmethod
+    def of(cls, sequences: Sequence[Sequence[int]]) -> Ragged:
+        """The sequences as two arrays."""
+        lengths = [len(sequence) for sequence in sequences]
+        flat = np.fromiter((i for sequence in sequences for i in sequence), np.int32, sum(lengths))
+        return cls(flat, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+
+    @property
+    def lengths(self) -> Ints:
+        """Of each sequence."""
+        return np.diff(self.offsets)
+
+    def take(self, rows: Ints, fill: int = PAD, *, skip: int = 0, drop: int = 0) -> tuple[Tensor, Tensor | None]:
+        """(ids padded on the right, mask or None where nothing is padded), without `skip` first and `drop` last."""
+        return _padded(self.ids, self.offsets[rows] + skip, self.offsets[rows + 1] - drop, fill)
+
+
+class BucketedSplit:
+    """Examples of different lengths; batches of training hold rows of like length, so that little is padding.
+
+    Args:
+        tokens: what the model reads, of each example.
+        labels: the class of each example; None for seq2seq.
+        targets: for seq2seq, the target with the token before it and the one after it.
+    """
+
+    def __init__(self, tokens: Ragged, labels: Ints | None = None, targets: Ragged | None = None) -> None:
+        self.tokens, self.labels, self.targets = tokens, labels, targets
+        self._lengths = tokens.lengths if targets is None else np.maximum(tokens.lengths, targets.lengths - 1)
+        self._order: tuple[tuple[int, int, int], Ints] | None = None
+
+    def __len__(self) -> int:
+        """How many examples there are."""
+        return len(self.tokens.offsets) - 1
+
+    def batch(self, index: int, size: int, seed: int) -> Batch:
+        """The `index`-th batch of the endless order. Where `size` does not divide the split, the last batch
+        of an epoch is filled with some of its rows again."""
+        epoch, place = divmod(index, -(-len(self) // size))
+        return self._rows(self._batches(epoch, size, seed)[place])
+
+    def _batches(self, epoch: int, size: int, seed: int) -> Ints:
+        """(batch, size) rows of an epoch; the last one asked for is kept."""
+        kept = self._order  # read once: another thread may replace it
+        if kept is None or kept[0] != (epoch, size, seed):
+            kept = (epoch, size, seed), self._shuffled(_rng(seed, epoch), size)
+            self._order = kept
+        return kept[1]
+
+    def _shuffled(self, rng: np.random.Generator, size: int) -> Ints:
+        n = -(-len(self) // size)
+        rows = np.resize(rng.permutation(len(self)), n * size)
+        pool = size * min(POOL, -(-n // 4))  # a small split keeps some chance in who meets whom
+        order = np.lexsort((self._lengths[rows], np.arange(len(rows)) // pool))
+        return rows[order].reshape(n, size)[rng.permutation(n)]
+
+    def in_order(self, size: int, limit: int | None = None) -> Iterator[Batch]:
+        """The examples as they came."""
+        n = len(self) if limit is None else min(limit, len(self))
+        for first in range(0, n, size):
+            yield self._rows(np.arange(first, min(first + size, n)))
+
+    def _rows(self, rows: Ints) -> Batch:
+        tokens, mask = self.tokens.take(rows)
+        if self.targets is None:
+            assert self.labels is not None
+            return Batch(tokens=tokens, labels=_tensor(self.labels[rows]), mask=mask)
+        target, target_mask = self.targets.take(rows, drop=1)
+        labels, _ = self.targets.take(rows, IGNORE, skip=1)
+        return Batch(tokens=tokens, labels=labels, target=target, mask=mask, target_mask=target_mask)
+
+
+def _padded(ids: Ints, starts: Ints, ends: Ints, fill: int) -> tuple[Tensor, Tensor | None]:
+    """(rows of ids[start:end] padded on the right, the mask of what is real or None where all is)."""
+    places = starts[:, None] + np.arange((ends - starts).max())
+    real = places < ends[:, None]
+    if real.all():
+        return _tensor(ids[places]), None
+    return _tensor(np.where(real, ids[np.minimum(places, len(ids) - 1)], fill)), torch.from_numpy(real)
+
+
+def _rng(seed: int, epoch: int) -> np.random.Generator:
+    """Chance that depends on nothing but the seed, whatever its sign, and the epoch."""
+    return np.random.default_rng([seed % 2**64, epoch])
+
+
+def _tensor(ids: Ints) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(ids, dtype=np.int64))

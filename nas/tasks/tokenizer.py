@@ -1,0 +1,60 @@
+"""The tokeniser: byte-level BPE over the bytes that the training text has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from nas.tasks.options import WHERE
+from search_spaces.errors import Fault, InputError
+
+SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
+PAD, BOS, EOS, UNK = range(4)
+_AT_ONCE = 20_000
+"""Texts encoded in one call: enough to keep the threads busy, few enough to hold in memory."""
+
+
+def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
+    """A tokeniser of exactly `vocab_size` pieces.
+
+    The alphabet holds only the bytes seen, so that small vocabularies are not filled with bytes that never
+    come; other bytes become `<unk>`. The names of the specials, written in a text, become the specials.
+
+    Raises:
+        InputError: the text yields fewer pieces, or its bytes alone are more.
+    """
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))  # noqa: S106 - a word, not a password
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=list(SPECIALS), show_progress=False)
+    tokenizer.train_from_iterator(_without_specials(texts), trainer)
+    got = tokenizer.get_vocab_size()
+    if got != vocab_size:
+        raise InputError(WHERE, [Fault("vocab_size", _misfit(vocab_size, got))])
+    return tokenizer
+
+
+def _misfit(asked: int, got: int) -> str:
+    if got > asked:
+        return f"{asked:,} is too small: the bytes of the training text and the specials alone are {got:,}; " \
+               f"give --data vocab_size={got} or more"
+    return f"the space has {asked:,} words but the training text yields only {got:,} pieces; " \
+           f"give --data vocab_size={got} or more text"
+
+
+def _without_specials(texts: Iterable[str]) -> Iterator[str]:
+    """No piece is spent on the letters of `<unk>`, which is a token of its own."""
+    for text in texts:
+        for special in SPECIALS:
+            text = text.replace(special, " ")
+        yield text
+
+
+def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """The ids of each text."""
+    ids: list[list[int]] = []
+    for start in range(0, len(texts), _AT_ONCE):
+        found = tokenizer.encode_batch_fast(list(texts[start:start + _AT_ONCE]), add_special_tokens=False)
+        ids.extend(encoding.ids for encoding in found)
+    return ids

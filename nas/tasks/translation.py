@@ -1,0 +1,128 @@
+"""Translation: write the target sentence of a source sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from nas.tasks.base import Prepared, Task
+from nas.tasks.cache import Arrays
+from nas.tasks.decoding import greedy, texts_of
+from nas.tasks.files import Row, format_of, lines_of, read_rows, read_text
+from nas.tasks.numbers import number_pairs
+from nas.tasks.options import SPLITS, WHERE, Options
+from nas.tasks.scoring import cut_note, n_right, summed_loss
+from nas.tasks.sources import Rows
+from nas.tasks.splits import BucketedSplit, Ragged
+from nas.tasks.tokenizer import BOS, EOS, encode
+from search_spaces.errors import Fault, InputError
+from search_spaces.space import SearchSpace
+from supernet.batch import Batch, Split
+
+NUMBER_VOCAB = 256
+"""Pieces for number names: stems and endings. More would be whole numbers learnt by heart."""
+
+
+class Translation(Task):
+    """Rows are a source and a target sentence; both are cut into the same pieces."""
+
+    name = "translation"
+    family = "seq2seq"
+    main_metric = "bleu"
+    roles = ("source", "target")
+    extras = {"direction": ("en-de", "de-en"), "size": ()}
+
+    def read(self, path: str, options: Options) -> list[Row]:
+        """The rows of a table, or of two files whose lines belong together: `PATH.SOURCE` and `PATH.TARGET`."""
+        if format_of(path, options) != "text":
+            return read_rows(path, options, self.roles)
+        names = [f"{path}.{ending}" for ending in options.columns]
+        source, target = (lines_of(read_text(name, options.encoding)) for name in names)
+        if len(source) != len(target):
+            says = f"{names[0]} has {len(source):,} lines and {names[1]} {len(target):,}; they must be equal"
+            raise InputError(WHERE, [Fault("train", says)])
+        return list(zip(source, target))
+
+    def embedded(self, options: Options, seed: int) -> Rows:
+        """Number names in English and German."""
+        size = int(options.extras.get("size", 20_000))
+        return number_pairs(size, options.extras.get("direction", "en-de"), seed)
+
+    def vocab_size(self, options: Options, space: SearchSpace, notes: list[str]) -> int:
+        """Small for the embedded number names, which have few stems."""
+        if not options.embedded or space.vocab_size <= NUMBER_VOCAB:
+            return space.vocab_size
+        notes.append(f"the number names are cut into {NUMBER_VOCAB} pieces, not the {space.vocab_size:,} of the space; "
+                     "--data vocab_size= sets another number")
+        return NUMBER_VOCAB
+
+    def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
+        """The pairs of which both sides say something."""
+        stripped: list[Row] = [(source.strip(), target.strip()) for source, target in rows]
+        whole = [row for row in stripped if all(row)]
+        if not whole:
+            raise InputError(WHERE, [Fault(split, "every pair has an empty side")])
+        if len(whole) < len(rows):
+            notes.append(f"{len(rows) - len(whole):,} of {len(rows):,} pairs of {split} have an empty side "
+                         "and were left out")
+        return whole
+
+    def texts(self, rows: list[Row]) -> Iterator[str]:
+        """Both languages."""
+        return (text for row in rows for text in row)
+
+    def encode(self, rows: Rows, tokenizer: Tokenizer, labels: tuple[str, ...], context: int,
+               notes: list[str]) -> Arrays:
+        """Source and `<eos>`; `<bos>`, target and `<eos>`, of which the model reads all but the last."""
+        arrays: Arrays = {}
+        n_cut = 0
+        for split in SPLITS:
+            sources = encode(tokenizer, [source for source, _ in rows[split]])
+            targets = encode(tokenizer, [target for _, target in rows[split]])
+            n_cut += sum(len(ids) >= context for ids in (*sources, *targets))
+            source = Ragged.of([[*ids[:context - 1], EOS] for ids in sources])
+            target = Ragged.of([[BOS, *ids[:context - 1], EOS] for ids in targets])
+            arrays[f"{split}.source"], arrays[f"{split}.source_offsets"] = source
+            arrays[f"{split}.target"], arrays[f"{split}.target_offsets"] = target
+        notes += cut_note(n_cut, 2 * sum(map(len, rows.values())), context)
+        return arrays
+
+    def open(self, arrays: Arrays, context: int) -> Split:
+        """The pairs in buckets."""
+        targets = Ragged(arrays["target"], arrays["target_offsets"])
+        return BucketedSplit(Ragged(arrays["source"], arrays["source_offsets"]), targets=targets)
+
+    @torch.no_grad()
+    def evaluate(self, logits: Callable[[Batch], Tensor], prepared: Prepared, split: str, *, size: int,
+                 limit: int | None, full: bool) -> dict[str, float]:
+        """Loss in nats and the accuracy of single tokens after the right ones before them.
+
+        With `full`, what the model writes by itself: BLEU (0 to 100, of the texts the target's tokens stand
+        for) and the fraction written without any fault.
+        """
+        total, right, n = 0.0, 0, 0
+        written: list[str] = []
+        wanted: list[str] = []
+        for batch in prepared.split(split).in_order(size, limit):
+            found = logits(batch)
+            total += summed_loss(found, batch.labels)
+            right += n_right(found, batch.labels)
+            n += batch.n_labels
+            if full:
+                written += texts_of(greedy(logits, batch, prepared.space.context), prepared.tokenizer)
+                wanted += texts_of(batch.labels, prepared.tokenizer)
+        scores = {"loss": total / n, "accuracy": right / n}
+        return {**scores, **_scores(written, wanted)} if full else scores
+
+
+def _scores(written: list[str], wanted: list[str]) -> dict[str, float]:
+    from sacrebleu import corpus_bleu
+
+    same = sum(text == right for text, right in zip(written, wanted))
+    return {"bleu": corpus_bleu(written, [wanted]).score, "exact_match": same / len(wanted)}
+
+
+TASK = Translation()
