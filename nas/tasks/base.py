@@ -62,6 +62,8 @@ class Task(ABC):
     main_metric: ClassVar[str]
     roles: ClassVar[Row]
     """The columns it reads; each is an option that names its column."""
+    embedded_vocab: ClassVar[int]
+    """The most pieces that the embedded data are good for."""
     extras: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Options of the embedded data: their allowed values, or none for a number."""
 
@@ -75,9 +77,7 @@ class Task(ABC):
         Raises:
             InputError: wrong options or data, or a folder of other options.
         """
-        if space.family != self.family:
-            says = f"needs a space of the family {self.family}; {space.name} is {space.family}"
-            raise InputError(f"task {self.name}", says)
+        self.check(space)
         options = parse(data, self.roles, self.extras)
         asked = {**data, "task": self.name, "seed": seed, "space.context": space.context}
         if options.vocab_size is None:
@@ -96,11 +96,19 @@ class Task(ABC):
             rows = self.split_off(read_splits(options, lambda path: self.read(path, options)), seed)
         rows["train"] = self.limited(rows["train"], options.limit, seed)
         rows = {split: self.cleaned(rows[split], split, notes) for split in SPLITS}
-        vocab_size = options.vocab_size or self.vocab_size(options, space, notes)
-        tokenizer = train_tokenizer(self.texts(rows["train"]), vocab_size)
         labels = self.labels(rows)
+        tokenizer = self._tokenizer(rows["train"], options, space, notes)
         arrays = self.encode(rows, tokenizer, labels, space.context, notes)
         return Encoded(tokenizer, arrays, labels, tuple(notes), cache.fingerprint(tokenizer, arrays, labels))
+
+    def _tokenizer(self, rows: list[Row], options: Options, space: SearchSpace, notes: list[str]) -> Tokenizer:
+        """A vocabulary of the size the user gives, else of the space's, where the embedded data can fill it."""
+        size, asked = options.vocab_size or space.vocab_size, "you asked for" if options.vocab_size else "the space has"
+        if options.embedded and options.vocab_size is None and size > self.embedded_vocab:
+            size = self.embedded_vocab
+            notes.append(f"the embedded data are cut into {size:,} pieces, not the {space.vocab_size:,} of the space; "
+                         "--data vocab_size= sets another number")
+        return train_tokenizer(self.texts(rows), size, asked)
 
     def _prepared(self, encoded: Encoded, space: SearchSpace) -> Prepared:
         fitted = replace(space, vocab_size=encoded.tokenizer.get_vocab_size(),
@@ -150,6 +158,12 @@ class Task(ABC):
         """Make the splits that the data do not bring from the training rows."""
         return take_off(rows, seed, self.must_stay)
 
+    def check(self, space: SearchSpace) -> None:
+        """Raises InputError where no architecture of the space can do the task."""
+        if space.family != self.family:
+            says = f"needs a space of the family {self.family}; {space.name} is {space.family}"
+            raise InputError("", f"task {self.name} {says}")
+
     def limited(self, rows: list[Row], limit: int | None, seed: int) -> list[Row]:
         """At most `limit` training rows."""
         return thin(rows, limit, seed, self.must_stay(rows))
@@ -169,7 +183,3 @@ class Task(ABC):
     def labels(self, rows: Rows) -> tuple[str, ...]:
         """The names of the classes."""
         return ()
-
-    def vocab_size(self, options: Options, space: SearchSpace, notes: list[str]) -> int:
-        """How many pieces the vocabulary has, where the user does not say."""
-        return space.vocab_size

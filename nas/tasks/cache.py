@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +49,6 @@ def write(folder: Path, options: Mapping[str, Any], encoded: Encoded) -> None:
 
     Two processes may do so at once: they write the same bytes, each under a name of its own first.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     files = {TOKENIZER: encoded.tokenizer.to_str(pretty=True).encode(), ARRAYS: save(encoded.arrays)}
     index = {
         "schema_version": VERSION, "options": dict(options), "labels": encoded.labels, "notes": encoded.notes,
@@ -57,20 +56,22 @@ def write(folder: Path, options: Mapping[str, Any], encoded: Encoded) -> None:
         "sizes": {name: int(array.shape[0]) for name, array in sorted(encoded.arrays.items())},
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
-    for name, content in files.items():
-        _replace(folder / name, content)
-    _replace(folder / INDEX, json.dumps(index, indent=2, ensure_ascii=False).encode() + b"\n")
+    files[INDEX] = json.dumps(index, indent=2, ensure_ascii=False).encode() + b"\n"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            _replace(folder / name, content)
+    except OSError as error:
+        raise InputError(str(folder), f"cannot be written: {error.strerror or error}") from None
 
 
 def _replace(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        temporary.write_bytes(content)
         os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def read(folder: Path, options: Mapping[str, Any]) -> Encoded | None:
@@ -100,7 +101,7 @@ def _check_options(folder: Path, before: dict[str, Any], now: dict[str, Any], vo
     if now.get("space.vocab_size") == vocab_size:  # the space was fitted to these data already
         before.pop("space.vocab_size", None), now.pop("space.vocab_size", None)
     differing = [
-        Fault(key, f"is {_shown(now.get(key))}, but the folder was prepared with {_shown(before.get(key))}; "
+        Fault(key, f"is {_shown(now, key)}, but the folder was prepared with {_shown(before, key, 'it ')}; "
                    "use another folder or delete this one")
         for key in sorted({*before, *now}) if before.get(key) != now.get(key)
     ]
@@ -108,8 +109,8 @@ def _check_options(folder: Path, before: dict[str, Any], now: dict[str, Any], vo
         raise InputError(str(folder), differing)
 
 
-def _shown(value: object) -> str:
-    return "not given" if value is None else repr(value)
+def _shown(options: Mapping[str, Any], key: str, it: str = "") -> str:
+    return repr(options[key]) if key in options else f"{it}not given"
 
 
 def _load(folder: Path, files: Mapping[str, str]) -> tuple[Tokenizer, Arrays]:

@@ -19,6 +19,7 @@ from nas.tasks.sources import Rows, take_off
 from nas.tasks.splits import BucketedSplit, Ragged
 from nas.tasks.tokenizer import BOS, encode
 from search_spaces.errors import Fault, InputError
+from search_spaces.space import SearchSpace
 from supernet.batch import Batch, Split
 
 
@@ -29,6 +30,7 @@ class Classification(Task):
     family = "encoder"
     main_metric = "accuracy"
     roles = ("text", "label")
+    embedded_vocab = 4096
 
     def read(self, path: str, options: Options) -> list[Row]:
         """The rows of a table or of lines that match a pattern."""
@@ -39,7 +41,14 @@ class Classification(Task):
 
     def embedded(self, options: Options, seed: int) -> Rows:
         """Passages of Python's own help; the class is the module or chapter."""
-        return take_off({"train": passages()}, seed, self.must_stay)
+        return take_off({"train": passages()}, seed, self.must_stay, part=0.15)
+
+    def check(self, space: SearchSpace) -> None:
+        """Only a head that gives classes will do."""
+        super().check(space)
+        if not space.n_classes:
+            says = f"needs a space with the head classifier; {space.name} has no classes"
+            raise InputError("", f"task {self.name} {says}")
 
     def must_stay(self, rows: Sequence[Row]) -> Collection[int]:
         """The first row of each class, so that training sees every class."""

@@ -15,7 +15,7 @@ from nas.tasks.files import Row
 from search_spaces.errors import InputError
 
 N_CLASSES = 8
-_PASSAGE = 50
+_PASSAGE = 40
 """Words of a passage to classify."""
 _SKIP = {"test", "idlelib", "encodings", "lib2to3", "turtledemo", "ensurepip", "pydoc_data", "tkinter", "turtle",
          "distutils", "this", "antigravity"}

@@ -17,11 +17,12 @@ from nas.tasks.base import Prepared, Task
 from nas.tasks.cache import Arrays
 from nas.tasks.embedded import documents
 from nas.tasks.files import Row, format_of, read_rows, read_text
-from nas.tasks.options import SPLITS, Options
+from nas.tasks.options import SPLITS, WHERE, Options
 from nas.tasks.scoring import summed_loss
 from nas.tasks.sources import Rows, take_off, too_few
 from nas.tasks.splits import PackedSplit
 from nas.tasks.tokenizer import EOS, encode
+from search_spaces.errors import Fault, InputError
 from supernet.batch import Batch, Split
 
 BLOCKS = 20
@@ -35,6 +36,7 @@ class LanguageModelling(Task):
     family = "lm"
     main_metric = "perplexity"
     roles = ("text",)
+    embedded_vocab = 8192
 
     def read(self, path: str, options: Options) -> list[Row]:
         """One document of a plain file, or one of each row of a table."""
@@ -67,10 +69,18 @@ class LanguageModelling(Task):
         return {**rows, **{split: list(_joined(part)) for split, part in parts.items()}}
 
     def limited(self, rows: list[Row], limit: int | None, seed: int) -> list[Row]:
-        """The first `limit` documents, or lines of a single document."""
-        if limit is not None and len(rows) == 1:
-            return [("".join(_lines(rows[0][0])[:limit]),)]
-        return rows[:limit]
+        """The first `limit` documents, or lines where there are few documents."""
+        if limit is None or len(rows) >= BLOCKS:
+            return rows[:limit]
+        lines = [(place, i, line) for i, (text,) in enumerate(rows) for place, line in enumerate(_lines(text))]
+        return list(_joined(lines[:limit]))
+
+    def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
+        """The documents that say something."""
+        whole: list[Row] = [(text,) for (text,) in rows if text.strip()]
+        if not whole:
+            raise InputError(WHERE, [Fault(split, "every text is empty")])
+        return whole
 
     def texts(self, rows: list[Row]) -> Iterator[str]:
         """Lines: the tokeniser never looks across them."""
@@ -133,7 +143,7 @@ def _words(text: str) -> list[str]:
 
 def _stream(rows: list[Row], tokenizer: Tokenizer) -> NDArray[np.int32]:
     texts = [_lines(text) for (text,) in rows]
-    encoded = iter(encode(tokenizer, [line for lines in texts for line in lines]))
+    encoded = encode(tokenizer, [line for lines in texts for line in lines])
     parts = [np.array([EOS], dtype=np.int32)]
     for lines in texts:
         parts.extend(np.array(next(encoded), dtype=np.int32) for _ in lines)

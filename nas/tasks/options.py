@@ -99,7 +99,7 @@ def _table_misfits(data: Mapping[str, str], roles: tuple[str, ...]) -> Iterator[
         yield Fault("pattern", f"does not go with format={data['format']}")
     if data.get("format") == "pattern" and "pattern" not in data:
         yield Fault("pattern", "is missing; format=pattern needs a regular expression")
-    if data.get("header") == "false" and "train" in data:
+    if data.get("header") == "false" and "train" in data and "pattern" not in data:
         for key in roles:
             if not _is_count(data.get(key, "")):
                 yield Fault(key, f"is {data.get(key)!r}; header=false needs the number of the column, from 1")
@@ -114,7 +114,7 @@ def _values(data: Mapping[str, str], extras: Mapping[str, tuple[str, ...]]) -> I
         if not _is_count(data.get(key, "1")):
             yield Fault(key, f"is {data[key]!r}; allowed: a whole number from 1")
     try:
-        b"".decode(data.get("encoding", "utf-8"))
+        "a".encode(data.get("encoding", "utf-8"))
     except (LookupError, ValueError):  # also of codecs between texts, such as rot13
         yield Fault("encoding", f"unknown {data['encoding']!r}; for example utf-8, latin-1, cp1252, utf-16")
 

@@ -16,12 +16,26 @@ PART = 0.05
 
 
 def read_splits(options: Options, read: Callable[[str], list[Row]]) -> Rows:
-    """The rows of the splits that were given."""
-    return read_hub(options) if options.hf else {split: read(path) for split, path in options.paths.items()}
+    """The rows of the splits that were given. Raises InputError with the faults of all files."""
+    if options.hf:
+        return read_hub(options)
+    rows: Rows = {}
+    errors: dict[str, InputError] = {}
+    for split, path in options.paths.items():
+        try:
+            rows[split] = read(path)
+        except InputError as error:
+            errors[split] = error
+    if len(errors) > 1:
+        raise InputError(WHERE, [Fault(split, str(error)) for split, error in errors.items()])
+    for only in errors.values():
+        raise only
+    return rows
 
 
-def take_off(rows: Mapping[str, list[Row]], seed: int, keep: Callable[[Sequence[Row]], Collection[int]]) -> Rows:
-    """Every split: a missing one takes 5 % of the training rows, at least one, drawn by the seed.
+def take_off(rows: Mapping[str, list[Row]], seed: int, keep: Callable[[Sequence[Row]], Collection[int]],
+             part: float = PART) -> Rows:
+    """Every split: a missing one takes a part of the training rows, at least one, drawn by the seed.
 
     Args:
         keep: the places in the training rows that must stay there.
@@ -31,7 +45,7 @@ def take_off(rows: Mapping[str, list[Row]], seed: int, keep: Callable[[Sequence[
     rng = random.Random(f"splits {seed}")  # noqa: S311 - repeatable, not secret
     stay = set(keep(train))
     free = [place for place in range(len(train)) if place not in stay]
-    n = max(1, int(PART * len(train)))
+    n = max(1, int(part * len(train)))
     if len(free) < n * len(missing) or len(train) == n * len(missing):
         raise too_few(missing, f"{len(train):,} training examples")
     rng.shuffle(free)

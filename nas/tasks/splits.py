@@ -30,7 +30,7 @@ class PackedSplit:
     """
 
     def __init__(self, stream: Ints, context: int) -> None:
-        self.stream, self.context = stream.astype(np.int64), context
+        self.stream, self.context = stream, context
         self._order: tuple[tuple[int, int], Ints] | None = None
 
     def __len__(self) -> int:

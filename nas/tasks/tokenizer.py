@@ -15,11 +15,14 @@ _AT_ONCE = 20_000
 """Texts encoded in one call: enough to keep the threads busy, few enough to hold in memory."""
 
 
-def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
+def train_tokenizer(texts: Iterable[str], vocab_size: int, asked: str) -> Tokenizer:
     """A tokeniser of exactly `vocab_size` pieces.
 
     The alphabet holds only the bytes seen, so that small vocabularies are not filled with bytes that never
     come; other bytes become `<unk>`. The names of the specials, written in a text, become the specials.
+
+    Args:
+        asked: who wants so many, for the message.
 
     Raises:
         InputError: the text yields fewer pieces, or its bytes alone are more.
@@ -31,15 +34,15 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     tokenizer.train_from_iterator(_without_specials(texts), trainer)
     got = tokenizer.get_vocab_size()
     if got != vocab_size:
-        raise InputError(WHERE, [Fault("vocab_size", _misfit(vocab_size, got))])
+        raise InputError(WHERE, [Fault("vocab_size", _misfit(vocab_size, got, asked))])
     return tokenizer
 
 
-def _misfit(asked: int, got: int) -> str:
-    if got > asked:
-        return f"{asked:,} is too small: the bytes of the training text and the specials alone are {got:,}; " \
+def _misfit(n: int, got: int, asked: str) -> str:
+    if got > n:
+        return f"{n:,} is too small: the bytes of the training text and the specials alone are {got:,}; " \
                f"give --data vocab_size={got} or more"
-    return f"the space has {asked:,} words but the training text yields only {got:,} pieces; " \
+    return f"{asked} {n:,} words but the training text yields only {got:,} pieces; " \
            f"give --data vocab_size={got} or more text"
 
 
@@ -51,10 +54,8 @@ def _without_specials(texts: Iterable[str]) -> Iterator[str]:
         yield text
 
 
-def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """The ids of each text."""
-    ids: list[list[int]] = []
+def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[list[int]]:
+    """The ids of each text, some at a time: lists of numbers are large."""
     for start in range(0, len(texts), _AT_ONCE):
         found = tokenizer.encode_batch_fast(list(texts[start:start + _AT_ONCE]), add_special_tokens=False)
-        ids.extend(encoding.ids for encoding in found)
-    return ids
+        yield from (encoding.ids for encoding in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
@@ -19,11 +20,7 @@ from nas.tasks.sources import Rows
 from nas.tasks.splits import BucketedSplit, Ragged
 from nas.tasks.tokenizer import BOS, EOS, encode
 from search_spaces.errors import Fault, InputError
-from search_spaces.space import SearchSpace
 from supernet.batch import Batch, Split
-
-NUMBER_VOCAB = 256
-"""Pieces for number names: stems and endings. More would be whole numbers learnt by heart."""
 
 
 class Translation(Task):
@@ -34,30 +31,26 @@ class Translation(Task):
     main_metric = "bleu"
     roles = ("source", "target")
     extras = {"direction": ("en-de", "de-en"), "size": ()}
+    embedded_vocab = 256  # stems and endings; more would be whole numbers learnt by heart
 
     def read(self, path: str, options: Options) -> list[Row]:
         """The rows of a table, or of two files whose lines belong together: `PATH.SOURCE` and `PATH.TARGET`."""
         if format_of(path, options) != "text":
             return read_rows(path, options, self.roles)
         names = [f"{path}.{ending}" for ending in options.columns]
+        if options.columns == self.roles and not Path(names[0]).exists():
+            says = "is missing; source=en target=de reads the files PATH.en and PATH.de"
+            raise InputError(WHERE, [Fault(role, says) for role in self.roles])
         source, target = (lines_of(read_text(name, options.encoding)) for name in names)
         if len(source) != len(target):
-            says = f"{names[0]} has {len(source):,} lines and {names[1]} {len(target):,}; they must be equal"
-            raise InputError(WHERE, [Fault("train", says)])
+            says = f"has {len(source):,} lines but {names[1]} has {len(target):,}; line by line they must be a pair"
+            raise InputError(names[0], says)
         return list(zip(source, target))
 
     def embedded(self, options: Options, seed: int) -> Rows:
         """Number names in English and German."""
         size = int(options.extras.get("size", 20_000))
         return number_pairs(size, options.extras.get("direction", "en-de"), seed)
-
-    def vocab_size(self, options: Options, space: SearchSpace, notes: list[str]) -> int:
-        """Small for the embedded number names, which have few stems."""
-        if not options.embedded or space.vocab_size <= NUMBER_VOCAB:
-            return space.vocab_size
-        notes.append(f"the number names are cut into {NUMBER_VOCAB} pieces, not the {space.vocab_size:,} of the space; "
-                     "--data vocab_size= sets another number")
-        return NUMBER_VOCAB
 
     def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
         """The pairs of which both sides say something."""
@@ -80,8 +73,8 @@ class Translation(Task):
         arrays: Arrays = {}
         n_cut = 0
         for split in SPLITS:
-            sources = encode(tokenizer, [source for source, _ in rows[split]])
-            targets = encode(tokenizer, [target for _, target in rows[split]])
+            sources = list(encode(tokenizer, [source for source, _ in rows[split]]))
+            targets = list(encode(tokenizer, [target for _, target in rows[split]]))
             n_cut += sum(len(ids) >= context for ids in (*sources, *targets))
             source = Ragged.of([[*ids[:context - 1], EOS] for ids in sources])
             target = Ragged.of([[BOS, *ids[:context - 1], EOS] for ids in targets])
@@ -122,7 +115,7 @@ def _scores(written: list[str], wanted: list[str]) -> dict[str, float]:
     from sacrebleu import corpus_bleu
 
     same = sum(text == right for text, right in zip(written, wanted))
-    return {"bleu": corpus_bleu(written, [wanted]).score, "exact_match": same / len(wanted)}
+    return {"bleu": corpus_bleu(written, [wanted], force=True).score, "exact_match": same / len(wanted)}
 
 
 TASK = Translation()

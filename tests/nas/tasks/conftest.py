@@ -1,0 +1,53 @@
+"""Small spaces and small data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from nas import tasks
+from nas.tasks import Prepared
+from search_spaces import SearchSpace, load_space
+
+SPACES = {"lm": "lm-tiny", "classification": "encoder-small", "translation": "seq2seq-small"}
+WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "seven", "wizards", "brew"]
+
+
+def small(task: str, vocab_size: int = 64, context: int = 16) -> SearchSpace:
+    return dataclasses.replace(load_space(SPACES[task]), vocab_size=vocab_size, context=context)
+
+
+def sentence(i: int) -> str:
+    """Sentences that differ in words and length."""
+    return " ".join(WORDS[(i * 7 + j * (i % 5 + 1)) % len(WORDS)] for j in range(i % 6 + 1))
+
+
+Prepare = Callable[..., Prepared]
+
+
+@pytest.fixture
+def prepare(tmp_path: Path) -> Prepare:
+    """Prepare a task on small data in a folder of its own."""
+    def run(task: str, data: Mapping[str, object] = {}, *, seed: int = 0, folder: str = "prepared",
+            **space: int) -> Prepared:
+        given = {key: str(value) for key, value in data.items()}
+        return tasks.get(task).prepare(given, small(task, **space), tmp_path / folder, seed)
+    return run
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, dict[str, object]]:
+    """Options of a small data set for each task."""
+    text, table = tmp_path / "text.txt", tmp_path / "table.tsv"
+    text.write_text("".join(f"{sentence(i)} .\n" for i in range(60)), "utf-8")
+    table.write_text("text\tlabel\n" + "".join(f"{sentence(i)}\tc{i % 3}\n" for i in range(60)), "utf-8")
+    (tmp_path / "pairs.en").write_text("".join(f"{sentence(i)}\n" for i in range(60)), "utf-8")
+    (tmp_path / "pairs.de").write_text("".join(f"{sentence(i + 1)}\n" for i in range(60)), "utf-8")
+    return {
+        "lm": {"train": text},
+        "classification": {"train": table},
+        "translation": {"train": tmp_path / "pairs", "source": "en", "target": "de"},
+    }
