@@ -16,7 +16,7 @@ app = typer.Typer(
     help="Hardware-aware architecture search for efficient Transformers.", no_args_is_help=True,
     rich_markup_mode="rich", pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]},
 )
-LOOK, COSTS = "Architectures", "Costs"
+LOOK, COSTS, TRAIN = "Architectures", "Costs", "Training"
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 
 
@@ -141,6 +141,55 @@ def published(as_json: Json = False) -> None:
     _print(tables.published_data(rows) if as_json else tables.published_table(rows, _console().width))
     if any(row.result == "fail" for row in rows):
         raise typer.Exit(1)
+
+
+RayAddress = Annotated[str, typer.Option(
+    "--ray", metavar="auto|ADDRESS|local", help="The Ray cluster workers run on: the one this machine belongs to, one "
+                                                "by its address, or one on this machine for this command.")]
+
+
+@app.command(rich_help_panel=TRAIN)
+def train(
+    space: Annotated[str | None, typer.Option("--space", metavar="SPACE", autocompletion=_names, show_default=False,
+                                              help="A shipped space or a YAML file.")] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="TASK", show_default=False,
+                                             help="lm, classification or translation.")] = None,
+    data: Annotated[list[str] | None, typer.Option(
+        "--data", metavar="KEY=VALUE", show_default=False,
+        help="Where the data are, such as train=FILE; several times. Without: data that come along.")] = None,
+    run: Annotated[str | None, typer.Option("--run", metavar="NAME", show_default=False,
+                                            help="The new run's name; its folder is runs/NAME.")] = None,
+    settings: Annotated[list[str] | None, typer.Option(
+        "--set", metavar="KEY=VALUE", show_default=False,
+        help="A setting of the training, such as steps=2000; several times. nas settings lists them.")] = None,
+    resume: Annotated[str | None, typer.Option("--resume", metavar="NAME", show_default=False,
+                                               help="Go on with a run that was stopped.")] = None,
+    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1,
+                                         help="Train data-parallel in so many processes on a Ray cluster.")] = 1,
+    ray: RayAddress = "local",
+) -> None:
+    """Train the supernet of a space. Ctrl-C writes a checkpoint and stops.
+
+    Example: [cyan]nas train --space lm-tiny --task lm --run first --set steps=300[/cyan]
+    """
+    from nas import train_command
+
+    finished = train_command.train(space=space, task=task, data=data or [], run=run, settings=settings or [],
+                                   resume=resume, workers=workers, address=ray, console=_console())
+    if not finished:
+        raise typer.Exit(130)
+
+
+@app.command("settings", rich_help_panel=TRAIN)
+def settings_command(as_json: Json = False) -> None:
+    """List the settings of a training, for nas train --set.
+
+    Example: [cyan]nas settings[/cyan]
+    """
+    from nas import tables
+
+    rows = tables.settings_data()
+    _print({"settings": rows} if as_json else tables.settings_table(rows))
 
 
 class _Console(Console):

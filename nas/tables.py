@@ -20,6 +20,7 @@ from nas.resolve import Named
 from search_spaces import Architecture, InputError, SearchSpace, kinds, load_space, shipped_spaces
 from search_spaces.genes import Gene
 from search_spaces.schema import ROLES
+from supernet.recipe import Recipe
 
 SAMPLES = 101
 ROOMY = 112
@@ -67,6 +68,21 @@ def blocks_table(rows: list[dict[str, Any]]) -> Table:
         for dim in row["dims"]:
             default = "" if dim["default"] is None else str(dim["default"]).lower()
             made.add_row("", "", dim["name"], dim["help"], default, dim["allowed"])
+    return made
+
+
+def settings_data() -> list[dict[str, Any]]:
+    """The settings of a training as plain data."""
+    return [{"name": name, "default": field.default, "help": field.description or ""}
+            for name, field in Recipe.model_fields.items()]
+
+
+def settings_table(rows: list[dict[str, Any]]) -> Table:
+    """The settings of a training for a terminal."""
+    made = table("setting", "default", "what it is")
+    for row in rows:
+        default = str(row["default"])
+        made.add_row(row["name"], default.lower() if isinstance(row["default"], bool) else default, row["help"])
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -101,8 +102,11 @@ def _checked(space: SearchSpace, genotype: Mapping[str, Value]) -> dict[str, Val
     return chosen
 
 
-def extreme(space: SearchSpace, end: int) -> dict[str, Value]:
-    """The genotype with every gene at its least (`end` 0) or greatest (-1) value."""
+def extreme(space: SearchSpace, end: int, rng: random.Random | None = None) -> dict[str, Value]:
+    """The genotype with every gene at its least (`end` 0) or greatest (-1) value.
+
+    Kinds and words have no size: the first or last listed is taken, or with `rng` one is drawn.
+    """
     found: dict[str, Value] = {}
 
     def pick(gene: Gene, slot: int | None, measure: Any) -> Value:
@@ -112,6 +116,8 @@ def extreme(space: SearchSpace, end: int) -> dict[str, Value]:
 
     def listed(gene: Gene, slot: int | None = None) -> Value:
         order = gene.choices(slot)
+        if rng is not None and any(isinstance(value, str) for value in order):
+            return pick(gene, slot, lambda _: rng.random())
         return pick(gene, slot, lambda value: value if isinstance(value, (int, float)) else order.index(value))
 
     settings = {name: listed(gene) for name, gene in space.settings.items()}

@@ -33,12 +33,16 @@ def load_space(name_or_path: str | Path) -> SearchSpace:
     Raises:
         InputError: there is no such space, or the file is wrong; lists everything that is.
     """
+    where = f"{name_or_path}.yaml" if str(name_or_path) in shipped_spaces() else str(name_or_path)
+    return space_from_text(space_text(name_or_path), where)
+
+
+def space_text(name_or_path: str | Path) -> str:
+    """The YAML of a space, by its shipped name or from a file. Raises InputError where there is none."""
     text = str(name_or_path)
     if text in shipped_spaces():
-        where, content = text + ".yaml", files("search_spaces").joinpath(text + ".yaml").read_text("utf-8")
-    else:
-        where, content = text, _read(Path(text), _space_hint(text))
-    return space_from_text(content, where)
+        return files("search_spaces").joinpath(text + ".yaml").read_text("utf-8")
+    return _read(Path(text), _space_hint(text))
 
 
 def load_architecture(path: str | Path) -> Architecture:

@@ -106,16 +106,16 @@ class SearchSpace:
         """The architecture of a genotype drawn uniformly."""
         return self.decode({name: rng.choice(values) for name, values in self.genes.items()})
 
-    def smallest(self) -> Architecture:
-        """Every dimension at its least; of kinds and words the first listed. Not always the cheapest."""
-        return self._extreme(0)
+    def smallest(self, rng: random.Random | None = None) -> Architecture:
+        """Every dimension at its least; of kinds and words the first listed, or one drawn. Not always the cheapest."""
+        return self.decode(genotype.extreme(self, 0, rng))
 
-    def largest(self) -> Architecture:
-        """Every dimension at its greatest; of kinds and words the last listed. Not always the most expensive."""
-        return self._extreme(-1)
+    def largest(self, rng: random.Random | None = None) -> Architecture:
+        """Every dimension at its greatest; of kinds and words the last listed, or one drawn.
 
-    def _extreme(self, end: int) -> Architecture:
-        return self.decode(genotype.extreme(self, end))
+        Not always the most expensive.
+        """
+        return self.decode(genotype.extreme(self, -1, rng))
 
     def size(self) -> int:
         """The exact number of distinct architectures."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -54,8 +54,11 @@ class Batch:
         return self._map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Batch(**{name: None if tensor is None else change(tensor) for name, tensor in found.items()})
+        def changed(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else change(tensor)
+
+        return Batch(change(self.tokens), change(self.labels), changed(self.target), changed(self.mask),
+                     changed(self.target_mask))
 
 
 class Split(Protocol):

@@ -1,14 +1,49 @@
-"""Data-parallel gradients of a supernet: one reduction of the summed gradients per optimiser step."""
+"""Data-parallel training: one reduction of the summed gradients per optimiser step."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Which of how many processes this is. One alone needs no process group."""
+
+    rank: int = 0
+    world: int = 1
+
+    def reduce(self, net: nn.Module, losses: Tensor) -> Tensor:
+        """Sum gradients in place, and losses, over all workers; every one has normalised by the whole batch."""
+        if self.world == 1:
+            return losses
+        reduce_gradients(net)
+        losses = losses.to(next(net.parameters()).device)
+        dist.all_reduce(losses)
+        return losses.cpu()
+
+    def agree(self, flag: bool) -> bool:
+        """Whether any worker raises the flag."""
+        if self.world == 1:
+            return flag
+        flags = torch.tensor([float(flag)], device=_device())
+        dist.all_reduce(flags)
+        return bool(flags.item())
+
+    def told(self, value: float) -> float:
+        """The first worker's value."""
+        if self.world == 1:
+            return value
+        shared = torch.tensor([value], dtype=torch.float64, device=_device())
+        dist.broadcast(shared, 0)
+        return float(shared.item())
 
 
 def reduce_gradients(net: nn.Module) -> None:
-    """Average the gradients over all processes of the default group.
+    """Sum the gradients over all processes of the default group.
 
     Every process has to have run the same architectures, so that the same tensors have gradients;
     then any number of backward passes costs one reduction, and unused tensors cost nothing.
@@ -18,8 +53,12 @@ def reduce_gradients(net: nn.Module) -> None:
         return
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     dist.all_reduce(flat)
-    flat /= dist.get_world_size()
     start = 0
     for gradient in gradients:
         gradient.copy_(flat[start : start + gradient.numel()].view_as(gradient))
         start += gradient.numel()
+
+
+def _device() -> torch.device:
+    """Where the default group's backend wants its tensors."""
+    return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")

@@ -67,7 +67,7 @@ class Transformer(nn.Module):
 
     def forward(self, tokens: Tensor, target: Tensor | None = None, *, mask: Tensor | None = None,
                 target_mask: Tensor | None = None, types: Tensor | None = None,
-                outputs: Sequence[str] | None = None) -> Any:
+                outputs: Sequence[str] | None = None, arch: Architecture | None = None) -> Any:
         """Logits, or a dict of what `outputs` names.
 
         Args:
@@ -78,9 +78,10 @@ class Transformer(nn.Module):
             types: (batch, n) token types, 0 by default.
             outputs: any of `logits`; `features`, the states after every layer; `attention`, the maps
                 of every layer; `aux_loss`, the sum of what blocks add to the loss.
+            arch: what to run instead of its own architecture: the same with layers left out.
         """
-        return run(self.arch, _Modules(self), self.checkpointing and torch.is_grad_enabled(), tokens, target, mask,
-                   target_mask, types, outputs)
+        return run(arch or self.arch, _Modules(self), self.checkpointing and torch.is_grad_enabled(), tokens, target,
+                   mask, target_mask, types, outputs)
 
 
 class _Modules:

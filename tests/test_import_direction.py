@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "hardware_profiles": {"search_spaces"},
     "nas": {"search_spaces", "supernet", "hardware_profiles"},
 }
-MAY_IMPORT_RAY: set[str] = set()
+MAY_IMPORT_RAY = {"nas.cluster"}
 """The modules that run work on a cluster."""
 MODULES = sorted(path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py"))
 

@@ -141,7 +141,7 @@ def _worker(rank, folder, archs, result):
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
     net = Supernet(SPACE).double()
     for arch in archs:
-        net(arch, TOKENS[rank * 2 : rank * 2 + 2]).square().mean().backward()
+        (net(arch, TOKENS[rank * 2 : rank * 2 + 2]).square().mean() / 2).backward()
     reduce_gradients(net)
     if rank == 0:
         torch.save({n: p.grad for n, p in net.named_parameters() if p.grad is not None}, result)

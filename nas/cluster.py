@@ -1,0 +1,129 @@
+"""Training on a Ray cluster: data-parallel workers that go on from the run's last checkpoint when one dies.
+
+The run's folder has to be reachable under the same path from every machine of the cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray.train
+import torch.distributed as dist
+from ray.train.torch import TorchConfig, TorchTrainer
+
+from nas import train as stage
+from nas.progress import Bar, Files, read_rows
+from nas.run_dir import RunDir, write_json
+from search_spaces import InputError
+from supernet.checkpoint import newest_step
+from supernet.fit import Observer, Silent
+from supernet.parallel import Workers
+
+POLL_S = 0.5
+MOST_FAILURES = 10
+"""How often workers may die before a run gives up."""
+
+
+@contextmanager
+def cluster(address: str, workers: int) -> Iterator[None]:
+    """A connection to a Ray cluster; `local` starts one here with room for the workers, and ends it.
+
+    Raises:
+        InputError: there is no cluster at the address.
+    """
+    try:
+        if address == "local":
+            ray.init(address="local", num_cpus=max(workers + 1, os.cpu_count() or 1), include_dashboard=False,
+                     log_to_driver=False, logging_level=logging.ERROR)
+        else:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise InputError("--ray", f"no cluster at {address!r} ({str(error).splitlines()[0]}); start one with ray start "
+                                  "--head, or use --ray local") from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def train_on_ray(run: RunDir, workers: int, address: str, bar: Bar, stop: Callable[[], bool]) -> bool:
+    """Train a run's supernet in several processes; false where `stop` ended it early. Raises InputError."""
+    recipe = run.config().training
+    if recipe.batch_size < workers:
+        raise InputError("--workers", f"{workers} workers cannot share a batch_size of {recipe.batch_size}")
+    _stop_file(run).unlink(missing_ok=True)
+    _failure_file(run).unlink(missing_ok=True)
+    with cluster(address, workers):
+        on_cuda = recipe.device.startswith("cuda") or (recipe.device == "auto" and _cluster_has_gpus(workers))
+        trainer = TorchTrainer(
+            _worker, train_loop_config={"path": str(run.path.absolute()), "name": run.name, "cuda": on_cuda},
+            torch_config=TorchConfig(backend="nccl" if on_cuda else "gloo"),
+            scaling_config=ray.train.ScalingConfig(num_workers=workers, use_gpu=on_cuda),
+            run_config=ray.train.RunConfig(name=run.path.name, storage_path=str(run.path.absolute() / "ray"),
+                                           failure_config=ray.train.FailureConfig(max_failures=MOST_FAILURES)))
+        error = _watch(trainer, run, bar, stop)
+    if _failure_file(run).is_file():
+        raise InputError(str(run.path), json.loads(_failure_file(run).read_text("utf-8"))["says"])
+    if error is not None:
+        says = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        raise InputError(str(run.path), f"the workers failed {MOST_FAILURES + 1} times ({says}); the last checkpoint is "
+                                        f"intact, go on with nas train --resume {run.name}")
+    return not _stop_file(run).exists() or run.weights_path.is_file()
+
+
+def _cluster_has_gpus(workers: int) -> bool:
+    return bool(ray.cluster_resources().get("GPU", 0) >= workers)  # type: ignore[no-untyped-call]
+
+
+def _watch(trainer: TorchTrainer, run: RunDir, bar: Bar, stop: Callable[[], bool]) -> Exception | None:
+    """Wait for the training in the main thread, which alone gets Ctrl-C; gives what went wrong."""
+    failed: list[Exception] = []
+
+    def fit() -> None:
+        try:
+            trainer.fit()
+        except Exception as error:  # any error of the workers is reported by the caller in one sentence
+            failed.append(error)
+
+    thread = threading.Thread(target=fit, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(POLL_S)
+        if stop():
+            _stop_file(run).touch()
+        bar.show_rows(read_rows(run.path / "metrics.csv"))
+    return failed[0] if failed else None
+
+
+def _worker(config: dict[str, Any]) -> None:
+    """What each worker runs, from the newest checkpoint, as often as workers die."""
+    run = RunDir(config["path"])
+    if _failure_file(run).is_file():  # a mistake of the user's: trying again does not help
+        return
+    workers = Workers(dist.get_rank(), dist.get_world_size())
+    dist.barrier()  # nobody looks for the newest checkpoint while a slower one still has the former's
+    observer: Observer = Silent()
+    if workers.rank == 0:
+        start = newest_step(run.path / "checkpoints")
+        observer = Files(run.path, start, run.config().training.log_every)
+    try:
+        stage.train(run, observer, _stop_file(run).exists, workers)
+    except InputError as error:
+        write_json(_failure_file(run), {"schema_version": 1, "says": "; ".join(str(fault) for fault in error.faults)})
+        raise
+
+
+def _stop_file(run: RunDir) -> Path:
+    return run.path / ".stop"
+
+
+def _failure_file(run: RunDir) -> Path:
+    return run.path / ".failure.json"

@@ -1,0 +1,90 @@
+"""A run's config: what `nas train` was asked, checked once and kept in the run's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from search_spaces import Fault, InputError
+from search_spaces.loader import parse_yaml
+from supernet.recipe import Recipe
+
+FREE = ("device", "keep", "log_every")
+"""Settings that may change when a run is resumed: they do not touch the weights."""
+
+
+class RunConfig(BaseModel):
+    """Everything that decides a training."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    space: str
+    task: str
+    data: dict[str, str] = Field(default_factory=dict)
+    training: Recipe = Recipe()
+
+    def to_yaml(self) -> str:
+        """The config as it is kept."""
+        return yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True)
+
+    def differences(self, other: RunConfig) -> Iterator[str]:
+        """`key: mine, other's` of everything that changes the weights."""
+        mine, theirs = _flat(self), _flat(other)
+        for key in dict.fromkeys((*mine, *theirs)):
+            if mine.get(key) != theirs.get(key) and key not in FREE:
+                yield f"{key} is {_shown(mine.get(key))} in the run, asked for {_shown(theirs.get(key))}"
+
+
+def read_config(path: Path) -> RunConfig:
+    """A config from its file. Raises InputError with everything that is wrong."""
+    try:
+        return RunConfig.model_validate(parse_yaml(path.read_text("utf-8"), str(path)))
+    except ValidationError as error:
+        raise InputError(str(path), list(_faults(error))) from None
+
+
+def parse_settings(texts: Sequence[str], option: str) -> dict[str, str]:
+    """`key=value` texts as a table. Raises InputError for a text without =, and for a key given twice."""
+    found: dict[str, str] = {}
+    faults = []
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            faults.append(Fault("", f"{text!r} has to be KEY=VALUE"))
+        elif key in found:
+            faults.append(Fault(key, "is given twice"))
+        found[key] = value
+    if faults:
+        raise InputError(option, faults)
+    return found
+
+
+def make_recipe(settings: Mapping[str, str], base: Recipe | None = None) -> Recipe:
+    """A recipe with settings given as text. Raises InputError with every wrong one and what is allowed."""
+    try:
+        return Recipe.model_validate({**(base.model_dump() if base else {}), **settings})
+    except ValidationError as error:
+        raise InputError("--set", list(_faults(error))) from None
+
+
+def _faults(error: ValidationError) -> Iterator[Fault]:
+    for item in error.errors():
+        key = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            yield Fault(key, f"unknown setting; allowed: {', '.join(Recipe.model_fields)}")
+        else:
+            yield Fault(key, f"{item['input']!r} is not allowed: {item['msg'][0].lower()}{item['msg'][1:]}")
+
+
+def _flat(config: RunConfig) -> dict[str, Any]:
+    data = {f"data.{key}": value for key, value in config.data.items()}
+    return {"space": config.space, "task": config.task, **data, **config.training.model_dump()}
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value is None else str(value)

@@ -1,0 +1,161 @@
+"""What a training shows: a progress bar on the terminal, `metrics.csv` and TensorBoard events in the run's folder."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+
+from nas.run_dir import write_text
+from supernet.fit import Observer
+from supernet.training import StepReport
+
+HEADER = "step,metric,value\n"
+LOSSES = ("train/loss_largest", "train/loss_smallest")
+"""The first two architectures of a sandwich."""
+
+
+class Files:
+    """Writes `metrics.csv` (step, metric, value) and TensorBoard events.
+
+    Rows behind the step a run is resumed from are taken out: those steps happen again.
+    """
+
+    def __init__(self, folder: Path, start: int, log_every: int) -> None:
+        from tensorboardX import SummaryWriter
+
+        self.path, self.log_every = folder / "metrics.csv", log_every
+        kept = [line for line in read_rows(self.path) if int(line.split(",", 1)[0]) <= start]
+        write_text(self.path, HEADER + "".join(kept))
+        self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=start + 1)
+        self.clock, self.tokens = time.perf_counter(), 0
+
+    def on_step(self, report: StepReport) -> None:
+        """A row per metric, every so many steps."""
+        self.tokens += report.tokens
+        if (report.step + 1) % self.log_every == 0:
+            now = time.perf_counter()
+            rate, self.clock, self.tokens = self.tokens / (now - self.clock), now, 0
+            self._write(report.step + 1, {**step_metrics(report), "train/tokens_per_s": rate})
+        elif report.skipped:
+            self._write(report.step + 1, {"train/skipped": 1.0})
+
+    def on_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
+        """A row per metric."""
+        self._write(step, {f"valid/{name}": value for name, value in metrics.items()})
+
+    def on_checkpoint(self, path: Path) -> None:
+        """Bring to disk what was measured so far."""
+        self.writer.flush()
+
+    def _write(self, step: int, metrics: Mapping[str, float]) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write("".join(f"{step},{name},{value!r}\n" for name, value in metrics.items()))
+        for name, value in metrics.items():
+            self.writer.add_scalar(name, value, step)
+
+
+def step_metrics(report: StepReport) -> dict[str, float]:
+    """What a step is logged as."""
+    return {**dict(zip(LOSSES, report.losses)), "train/grad_norm": report.grad_norm, "train/lr": report.learning_rate,
+            "train/skipped": float(report.skipped)}
+
+
+def read_rows(path: Path) -> Iterator[str]:
+    """The whole rows of a metrics file; a row cut off by a kill is left out."""
+    if path.is_file():
+        for line in path.read_text("utf-8").splitlines(keepends=True)[1:]:
+            if line.endswith("\n") and line.count(",") == 2:
+                yield line
+
+
+class Bar:
+    """A progress bar with the losses, tokens per second and the time left."""
+
+    def __init__(self, console: Console, steps: int, start: int, what: str = "training") -> None:
+        columns: list[ProgressColumn] = [
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[figures]}"),
+            TimeRemainingColumn(elapsed_when_finished=True)]
+        self.bar = Progress(*columns, console=console, redirect_stderr=False)
+        self.task = self.bar.add_task(what, total=steps, completed=start, figures="")
+        self.clock, self.rate, self.valid = time.perf_counter(), 0.0, ""
+
+    def on_step(self, report: StepReport) -> None:
+        """Move on."""
+        now = time.perf_counter()
+        rate, self.clock = report.tokens / max(now - self.clock, 1e-9), now
+        self.rate = rate if self.rate == 0 else 0.9 * self.rate + 0.1 * rate
+        self._show(report.step + 1, report.losses[:2])
+
+    def show_rows(self, rows: Iterable[str]) -> None:
+        """Show what another process wrote to `metrics.csv`."""
+        values: dict[str, float] = {}
+        step = 0
+        for row in rows:
+            number, name, value = row.split(",")
+            step, values[name] = max(step, int(number)), float(value)
+        if values:
+            self.rate = values.get("train/tokens_per_s", 0.0)
+            self.valid = f", valid {values['valid/loss']:.3f}" if "valid/loss" in values else ""
+            self._show(step, [values[name] for name in LOSSES if name in values])
+
+    def _show(self, step: int, losses: Iterable[float]) -> None:
+        shown = " / ".join(f"{loss:.3f}" for loss in losses)
+        figures = f"loss {shown}{self.valid}, {self.rate:,.0f} tokens/s"
+        self.bar.update(self.task, completed=step, figures=figures)
+
+    def on_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Show the validation loss from now on."""
+        self.valid = f", valid {metrics['loss']:.3f}"
+        self.clock = time.perf_counter()
+
+    def on_checkpoint(self, path: Path) -> None:
+        """The time a checkpoint takes is no training time."""
+        self.clock = time.perf_counter()
+
+
+class Several:
+    """Tells several observers."""
+
+    def __init__(self, observers: Iterable[Observer]) -> None:
+        self.observers = tuple(observers)
+
+    def on_step(self, report: StepReport) -> None:
+        """Pass on."""
+        for observer in self.observers:
+            observer.on_step(report)
+
+    def on_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Pass on."""
+        for observer in self.observers:
+            observer.on_evaluation(step, metrics)
+
+    def on_checkpoint(self, path: Path) -> None:
+        """Pass on."""
+        for observer in self.observers:
+            observer.on_checkpoint(path)
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and SIGTERM ask for a stop instead of breaking off; a second one breaks off."""
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,127 @@
+"""The folder of one run: what was asked, what was used, what came out. Every file is written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from nas.config import RunConfig, read_config
+from search_spaces import InputError, SearchSpace
+from search_spaces.loader import space_from_text, space_text
+
+ROOT = Path("runs")
+SCHEMA_VERSION = 1
+
+
+class RunDir:
+    """A run by its name (`runs/<name>`) or by the path of its folder."""
+
+    def __init__(self, name: str) -> None:
+        self.path = Path(name) if os.sep in name else ROOT / name
+        self.name = name
+        if not re.fullmatch(r"[\w.+-]+", self.path.name):
+            raise InputError("run", f"{name!r} is not allowed; allowed: letters, digits, . _ + -, or a folder's path")
+
+    @classmethod
+    def create(cls, name: str, config: RunConfig) -> RunDir:
+        """A new run's folder with its config and space. Raises InputError where it exists."""
+        run = cls(name)
+        if run.config_path.exists():
+            raise InputError(str(run.path), f"exists; go on with it by nas train --resume {name}, or take another name")
+        text = space_text(config.space)
+        run.path.mkdir(parents=True, exist_ok=True)
+        write_text(run.path / "space.yaml", text)
+        write_text(run.config_path, config.to_yaml())
+        return run
+
+    @classmethod
+    def open(cls, name: str) -> RunDir:
+        """An existing run. Raises InputError where there is none."""
+        run = cls(name)
+        if not run.config_path.is_file():
+            there = sorted(path.parent.name for path in ROOT.glob("*/config.yaml"))
+            known = f"runs here: {', '.join(there)}" if there else "start one with nas train"
+            raise InputError(str(run.path), f"is no run; {known}")
+        return run
+
+    def discard(self) -> None:
+        """Take back a run that could not be started, so that its name is free again."""
+        for name in ("config.yaml", "space.yaml"):
+            (self.path / name).unlink(missing_ok=True)
+        shutil.rmtree(self.path / "data", ignore_errors=True)
+
+    @property
+    def config_path(self) -> Path:
+        """The resolved config."""
+        return self.path / "config.yaml"
+
+    @property
+    def weights_path(self) -> Path:
+        """The trained supernet."""
+        return self.path / "supernet.safetensors"
+
+    def config(self) -> RunConfig:
+        """What the run was started with."""
+        return read_config(self.config_path)
+
+    def space(self) -> SearchSpace:
+        """The space as the run's file has it; a task fits vocabulary and classes to the data."""
+        path = self.path / "space.yaml"
+        return space_from_text(space_text(path), str(path))
+
+    def write_config(self, config: RunConfig) -> None:
+        """Replace the config: what does not touch the weights may change."""
+        write_text(self.config_path, config.to_yaml())
+
+    def read_manifest(self) -> dict[str, Any]:
+        """What went in; nothing where no stage has written it yet. Raises InputError for a damaged file."""
+        path = self.path / "manifest.json"
+        if not path.is_file():
+            return {}
+        try:
+            return dict(json.loads(path.read_text("utf-8")))
+        except ValueError:
+            raise InputError(str(path), "is not JSON; delete it, it is written anew") from None
+
+    def write_manifest(self, facts: Mapping[str, Any]) -> None:
+        """What went in: versions, the machine, and what the stage adds."""
+        known = {"schema_version": SCHEMA_VERSION, "python": platform.python_version(), "platform": platform.platform(),
+                 "space_sha256": hashlib.sha256((self.path / "space.yaml").read_bytes()).hexdigest(),
+                 "versions": {name: version(name) for name in ("paretoformer", "torch", "optuna", "ray", "tokenizers")}}
+        write_json(self.path / "manifest.json", {**known, **facts})
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from working on the run; the lock goes with the process, however it ends."""
+        import fcntl
+
+        with (self.path / ".lock").open("w") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(str(self.path), "another process is at work on this run; stop it first") from None
+            yield
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text, "utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Write JSON whole or not at all."""
+    write_text(path, json.dumps(data, indent=2) + "\n")

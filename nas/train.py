@@ -1,0 +1,113 @@
+"""The stage `nas train`: a supernet on a task's data, in the folder of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+
+from nas import tasks
+from nas.run_dir import RunDir
+from nas.tasks.base import Prepared, Task
+from search_spaces import Architecture, InputError, SearchSpace
+from supernet import Supernet
+from supernet.batch import Batch
+from supernet.checkpoint import Checkpoints, load_tensors, save_tensors
+from supernet.fit import Evaluate, Observer, fit
+from supernet.parallel import Workers
+from supernet.recipe import Recipe
+from supernet.sampling import make_strategy
+from supernet.training import Trainer, run_model
+
+Stop = Callable[[], bool]
+
+
+def prepare(run: RunDir) -> Prepared:
+    """The run's data: read, split and encoded once, then from the run's folder."""
+    config = run.config()
+    return tasks.get(config.task).prepare(config.data, run.space(), run.path / "data", config.training.seed)
+
+
+def train(run: RunDir, observer: Observer, stop: Stop = lambda: False, workers: Workers = Workers(),  # noqa: B008
+          prepared: Prepared | None = None) -> bool:
+    """Train a run's supernet from where it stands; false where `stop` ended it early.
+
+    At the end the folder holds `supernet.safetensors`: the averaged weights where the recipe keeps them.
+    """
+    prepared = prepared or prepare(run)
+    config = run.config()
+    trainer = make_trainer(prepared, config.training, workers)
+    checkpoints = Checkpoints(run.path / "checkpoints", config.training.keep)
+    checkpoints.load_newest(trainer)
+    ends = {"largest": prepared.space.largest(), "smallest": prepared.space.smallest()}
+    evaluate = evaluator(tasks.get(config.task), prepared, ends)
+    done = fit(trainer, checkpoints, evaluate, observer, stop)
+    if done and workers.rank == 0:
+        save_weights(trainer, run)
+    return done
+
+
+def make_trainer(prepared: Prepared, recipe: Recipe, workers: Workers = Workers()) -> Trainer:  # noqa: B008
+    """The trainer of a supernet at its first step."""
+    net = Supernet(prepared.space, seed=recipe.seed, dropout=recipe.dropout)
+    net.to(pick_device(recipe.device), torch.float64 if recipe.precision == "fp64" else torch.float32)
+    strategy = make_strategy(recipe.strategy, prepared.space, recipe.seed, recipe.n_random, recipe.steps)
+    return Trainer(net, strategy, recipe, prepared.train, workers)
+
+
+def evaluator(task: Task, prepared: Prepared, archs: Mapping[str, Architecture], limited: bool = True) -> Evaluate:
+    """Measures architectures on the validation split; `loss` is their mean."""
+    def evaluate(trainer: Trainer) -> dict[str, float]:
+        recipe = trainer.recipe
+        found: dict[str, float] = {}
+        with trainer.averaged():
+            for name, arch in archs.items():
+                def logits(batch: Batch, arch: Architecture = arch) -> torch.Tensor:
+                    return trainer.logits(arch, batch.to(trainer.device))
+
+                limit = recipe.evaluate_limit or None if limited else None
+                metrics = task.evaluate(logits, prepared, "valid", size=recipe.batch_size, limit=limit, full=False)
+                found |= {f"{name}/{metric}": value for metric, value in metrics.items()}
+        return {"loss": sum(found[f"{name}/loss"] for name in archs) / len(archs), **found}
+
+    return evaluate
+
+
+def save_weights(trainer: Trainer, run: RunDir) -> None:
+    """Write the trained supernet."""
+    temporary = run.weights_path.with_name(f".{run.weights_path.name}")
+    with trainer.averaged() as model:
+        save_tensors(model.state_dict(), temporary)
+    temporary.replace(run.weights_path)
+
+
+def load_supernet(run: RunDir, space: SearchSpace) -> Supernet:
+    """The run's trained supernet in eval mode. Raises InputError where training is not finished."""
+    if not run.weights_path.is_file():
+        raise InputError(str(run.path), f"its supernet is not trained to the end; run nas train --resume {run.name}")
+    recipe = run.config().training
+    net = Supernet(space, dropout=recipe.dropout).to(pick_device(recipe.device))
+    net.load_state_dict(load_tensors(run.weights_path))
+    return net.eval()
+
+
+def inherited(net: Supernet, arch: Architecture, task: Task, prepared: Prepared, size: int, split: str = "valid",
+              full: bool = False, limit: int | None = None) -> dict[str, float]:
+    """The metrics of an architecture on the supernet's weights."""
+    device = next(net.parameters()).device
+    with torch.no_grad():
+        return task.evaluate(lambda batch: run_model(net, arch, batch.to(device)), prepared, split, size=size,
+                             limit=limit, full=full)
+
+
+def pick_device(name: str) -> torch.device:
+    """A device by its name; `auto` is the accelerator where there is one. Raises InputError where it is not there."""
+    if name == "auto":
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return found or torch.device("cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError("device", f"{name!r} cannot be used: {str(error).splitlines()[0]}") from None
+    return device

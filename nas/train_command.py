@@ -1,0 +1,124 @@
+"""`nas train`: a new run or an old one, here or on a cluster, with something to look at meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from nas import tasks
+from nas import train as stage
+from nas.config import RunConfig, make_recipe, parse_settings
+from nas.progress import Bar, Files, Several, interruptible
+from nas.run_dir import RunDir
+from nas.tasks.base import Prepared
+from search_spaces import Fault, InputError, load_space
+from supernet.checkpoint import Checkpoints, newest_step, read_progress
+
+
+def train(*, space: str | None, task: str | None, data: Sequence[str], run: str | None, settings: Sequence[str],
+          resume: str | None, workers: int, address: str, console: Console) -> bool:
+    """Start or resume a run; false where it was stopped before the end. Raises InputError."""
+    if resume is not None:
+        found = _resumed(resume, space, task, data, run, settings)
+    else:
+        found = _started(space, task, data, run, settings)
+    with found.locked():
+        prepared = _prepared(found)
+        for note in prepared.notes:
+            console.print(f"note: {note}", markup=False)
+        return _Training(found, prepared, workers, address, console).run()
+
+
+def _started(space: str | None, task: str | None, data: Sequence[str], run: str | None,
+             settings: Sequence[str]) -> RunDir:
+    missing = [option for option, given in (("--space", space), ("--task", task), ("--run", run)) if given is None]
+    if space is None or task is None or run is None:
+        raise InputError("", f"a new run needs {' and '.join(missing)}; an old one goes on with --resume NAME")
+    config = RunConfig(space=space, task=task, data=parse_settings(data, "--data"),
+                       training=make_recipe(parse_settings(settings, "--set")))
+    stage.pick_device(config.training.device)
+    family = tasks.get(task).family
+    if load_space(space).family != family:
+        raise InputError(f"task {task}", f"needs a space of the family {family}; {space} is {load_space(space).family}")
+    return RunDir.create(run, config)
+
+
+def _resumed(name: str, space: str | None, task: str | None, data: Sequence[str], run: str | None,
+             settings: Sequence[str]) -> RunDir:
+    """The run to go on with. Raises InputError for everything that is asked otherwise than it was started."""
+    if run is not None and run != name:
+        raise InputError("--run", f"goes with a new run; --resume {name} already names one")
+    found = RunDir.open(name)
+    old = found.config()
+    new = old.model_copy(update={
+        "space": space or old.space, "task": task or old.task,
+        "data": {**old.data, **parse_settings(data, "--data")},
+        "training": make_recipe(parse_settings(settings, "--set"), old.training)})
+    faults = [Fault("", f"{difference}; to change it, start a new run") for difference in old.differences(new)]
+    if faults:
+        raise InputError(str(found.path), faults)
+    found.write_config(new)
+    return found
+
+
+def _prepared(run: RunDir) -> Prepared:
+    """The run's data. Writes down which they are, or sees that they are still the same; a run without is no run."""
+    try:
+        prepared = stage.prepare(run)
+    except InputError:
+        if not run.read_manifest():
+            run.discard()
+        raise
+    known = run.read_manifest().get("data_fingerprint", prepared.fingerprint)
+    if known != prepared.fingerprint:
+        raise InputError(str(run.path / "data"), "holds other data than the run was started with; start a new run")
+    run.write_manifest({"data_fingerprint": prepared.fingerprint, "seed": run.config().training.seed})
+    return prepared
+
+
+@dataclass(frozen=True)
+class _Training:
+    """One call of the stage, and what is said before and after it."""
+
+    folder: RunDir
+    prepared: Prepared
+    workers: int
+    address: str
+    console: Console
+
+    def run(self) -> bool:
+        """False where it was stopped before the end."""
+        recipe, start = self.folder.config().training, newest_step(self.folder.path / "checkpoints")
+        if start:
+            self.console.print(f"going on after step {start:,} of {recipe.steps:,}")
+        bar = Bar(self.console, recipe.steps, start)
+        with interruptible() as stop, bar.bar:
+            if self.workers == 1:
+                files = Files(self.folder.path, start, recipe.log_every)
+                done = stage.train(self.folder, Several((files, bar)), stop, prepared=self.prepared)
+            else:
+                from nas.cluster import train_on_ray
+
+                done = train_on_ray(self.folder, self.workers, self.address, bar, stop)
+        self._say(done)
+        return done
+
+    def _say(self, done: bool) -> None:
+        path, name = self.folder.path, self.folder.name
+        if not done:
+            step = newest_step(path / "checkpoints")
+            self._print(f"stopped after step {step:,}; go on with: nas train --resume {name}")
+            return
+        progress = read_progress(Checkpoints(path / "checkpoints", 1).all()[-1] / "state.json")
+        if progress.stopped_early:
+            self._print(f"stopped early: no better loss since step {progress.best_step:,}")
+        if progress.skipped:
+            self._print(f"{progress.skipped:,} steps had no finite gradient and were skipped")
+        self._print(f"trained for {progress.step:,} steps, {progress.tokens:,} tokens: {self.folder.weights_path}")
+        self._print(f"curves: {path}/metrics.csv, or tensorboard --logdir {path}/tensorboard")
+        self._print(f"how well it ranks: nas rank {name}")
+
+    def _print(self, text: str) -> None:
+        self.console.print(text, markup=False, soft_wrap=True)

@@ -1,0 +1,227 @@
+"""One training loop for supernets and plain models.
+
+Everything random in a step (data, architectures, dropped layers, dropout) is a function of the seed and
+the step, so that the state of a training is its tensors and a few numbers: see `Trainer.state`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from search_spaces.architecture import Architecture
+from search_spaces.errors import InputError
+from supernet.batch import Batch, Split
+from supernet.distillation import label_loss, labelled, soft_loss, soft_targets
+from supernet.parallel import Workers
+from supernet.recipe import Recipe
+from supernet.sampling import Strategy, drop_layers, generator
+from supernet.supernet import Supernet
+from supernet.transformer import Transformer
+
+
+@dataclass
+class Progress:
+    """Where a training stands: with the tensors, all that a checkpoint holds."""
+
+    step: int = 0
+    tokens: int = 0
+    skipped: int = 0
+    skipped_in_a_row: int = 0
+    best_loss: float | None = None
+    best_step: int = 0
+    evaluations_since_best: int = 0
+    stopped_early: bool = False
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What one step did.
+
+    Args:
+        losses: of each architecture against the labels (the first) or its targets, mean over labels.
+        tokens: read by all workers, each counted once however many architectures saw it.
+    """
+
+    step: int
+    losses: tuple[float, ...]
+    grad_norm: float
+    learning_rate: float
+    tokens: int
+    skipped: bool
+
+
+@dataclass
+class Trainer:
+    """Trains a supernet, or a plain model, step by step.
+
+    Args:
+        model: on its device, in the type its weights keep.
+        strategy: the architectures of each step; of a plain model its own.
+    """
+
+    model: Supernet | Transformer
+    strategy: Strategy
+    recipe: Recipe
+    data: Split
+    workers: Workers = field(default_factory=Workers)
+    progress: Progress = field(default_factory=Progress)
+
+    def __post_init__(self) -> None:
+        self.named = dict(self.model.named_parameters())
+        self.device = next(iter(self.named.values())).device
+        self.model.checkpointing = self.recipe.checkpointing
+        self.optimiser = make_optimiser(self.named, self.recipe)
+        self.averages = {name: p.detach().clone() for name, p in self.named.items()} if self.recipe.ema else {}
+
+    def step(self) -> StepReport:
+        """Take one optimiser step. Raises InputError after too many without a finite gradient."""
+        recipe, step = self.recipe, self.progress.step
+        batches = [self.data.batch(step * recipe.accumulate + i, recipe.batch_size, recipe.seed)
+                   for i in range(recipe.accumulate)]
+        n_labels = max(sum(batch.n_labels for batch in batches), 1)
+        rng = generator(recipe.seed, "layerdrop", step)
+        archs = tuple(drop_layers(arch, recipe.layerdrop, rng) for arch in self.strategy.draw(step))
+        torch.manual_seed(generator(recipe.seed, "dropout", step, self.workers.rank).getrandbits(63))
+        self.model.train()
+        self.optimiser.zero_grad(set_to_none=True)
+        losses = torch.zeros(len(archs), dtype=torch.float64)
+        for batch in batches:
+            mine = batch.part(self.workers.rank, self.workers.world)
+            losses += self._accumulate(archs, mine.to(self.device), n_labels)
+        norm, losses = self._reduced(losses)
+        report = StepReport(step, tuple(losses.tolist()), norm, recipe.learning_rate(step),
+                            tokens=sum(batch.n_tokens for batch in batches), skipped=not math.isfinite(norm))
+        self._update(report)
+        return report
+
+    def _accumulate(self, archs: tuple[Architecture, ...], batch: Batch, n_labels: int) -> Tensor:
+        """Add the gradients of all architectures on one batch; gives their losses."""
+        found, targets = [], None
+        for i, arch in enumerate(archs):
+            logits, labels = labelled(self.logits(arch, batch), batch.labels)
+            if targets is None:
+                loss = label_loss(logits, labels, self.recipe.label_smoothing)
+            else:
+                loss = soft_loss(logits, targets)
+            if i == 0 and len(archs) > 1:
+                targets = soft_targets(logits, labels, self.recipe.distill, self.recipe.label_smoothing)
+            (loss / (n_labels * len(archs))).backward()  # type: ignore[no-untyped-call]
+            found.append(loss.detach().double().cpu() / n_labels)
+            del logits, loss
+        return torch.stack(found)
+
+    def logits(self, arch: Architecture, batch: Batch) -> Tensor:
+        """What an architecture predicts on a batch, in the recipe's precision."""
+        bf16 = self.recipe.precision == "bf16" or (self.recipe.precision == "auto" and self.device.type == "cuda")
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=bf16):
+            return run_model(self.model, arch, batch)
+
+    def _reduced(self, losses: Tensor) -> tuple[float, Tensor]:
+        """Sum gradients and losses over the workers, clip; the norm before clipping."""
+        losses = self.workers.reduce(self.model, losses)
+        gradients = [p.grad for p in self.named.values() if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients)
+        if self.recipe.clip:
+            torch.nn.utils.clip_grads_with_norm_(self.named.values(), self.recipe.clip, norm)
+        return float(norm), losses
+
+    def _update(self, report: StepReport) -> None:
+        """Move the weights, unless the gradient is not finite."""
+        progress, recipe = self.progress, self.recipe
+        if report.skipped:
+            progress.skipped += 1
+            progress.skipped_in_a_row += 1
+            if progress.skipped_in_a_row >= recipe.bad_steps:
+                raise InputError(f"step {report.step}", f"the gradient was not finite in {recipe.bad_steps} steps in a "
+                                 f"row; the last checkpoint is intact; train anew with an lr below {recipe.lr:g}")
+        else:
+            progress.skipped_in_a_row = 0
+            for group in self.optimiser.param_groups:
+                group["lr"] = report.learning_rate
+            self.optimiser.step()
+            self._average()
+        progress.step += 1
+        progress.tokens += report.tokens
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        """Move the averaged weights; early ones forget faster, so that the start does not linger."""
+        if self.averages:
+            decay = min(self.recipe.ema, (1 + self.progress.step) / (10 + self.progress.step))
+            torch._foreach_lerp_(list(self.averages.values()), list(self.named.values()), 1 - decay)
+
+    @contextmanager
+    def averaged(self) -> Iterator[nn.Module]:
+        """The model with its averaged weights, where there are any, and in eval mode."""
+        kept = {name: self.named[name].data for name in self.averages}
+        try:
+            for name, average in self.averages.items():
+                self.named[name].data = average
+            yield self.model.eval()
+        finally:
+            for name, tensor in kept.items():
+                self.named[name].data = tensor
+
+    def note_evaluation(self, loss: float) -> None:
+        """Remember the best loss, and when to stop for want of a better one."""
+        progress = self.progress
+        if progress.best_loss is None or loss < progress.best_loss:
+            progress.best_loss, progress.best_step, progress.evaluations_since_best = loss, progress.step, 0
+        else:
+            progress.evaluations_since_best += 1
+            progress.stopped_early = 0 < self.recipe.patience <= progress.evaluations_since_best
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done, or training stopped early."""
+        return self.progress.step >= self.recipe.steps or self.progress.stopped_early
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything a checkpoint has to hold: weights, buffers, averages and the optimiser's state."""
+        found = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        found |= {f"ema/{name}": tensor for name, tensor in self.averages.items()}
+        for name, parameter in self.named.items():
+            state = self.optimiser.state.get(parameter, {})
+            found |= {f"adam/{part}/{name}": tensor for part, tensor in state.items()}
+        return found
+
+    def load(self, tensors: Mapping[str, Tensor], progress: Progress) -> None:
+        """Go on from what `tensors` and `progress` held."""
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "ema": {}, "adam": {}}
+        for full, tensor in tensors.items():
+            part, _, name = full.partition("/")
+            parts[part][name] = tensor
+        self.model.load_state_dict(parts["model"])
+        for name, tensor in parts["ema"].items():
+            self.averages[name].copy_(tensor)
+        for full, tensor in parts["adam"].items():
+            part, _, name = full.partition("/")
+            parameter = self.named[name]
+            where = parameter.device if part != "step" else tensor.device
+            self.optimiser.state.setdefault(parameter, {})[part] = tensor.to(where, copy=True)
+        self.progress = progress
+
+
+def run_model(model: nn.Module, arch: Architecture, batch: Batch) -> Any:
+    """The logits of an architecture on a batch, in the supernet or in its own plain model."""
+    inputs = (batch.tokens,) if batch.target is None else (batch.tokens, batch.target)
+    masks = {"mask": batch.mask, "target_mask": batch.target_mask}
+    if isinstance(model, Supernet):
+        return model(arch, *inputs, **masks)
+    return model(*inputs, **masks, arch=arch)
+
+
+def make_optimiser(named: Mapping[str, nn.Parameter], recipe: Recipe) -> torch.optim.AdamW:
+    """AdamW in one fused pass; norms and biases do not decay."""
+    decays: Callable[[str, nn.Parameter], bool] = lambda name, p: p.ndim > 1 and not name.endswith("bias")  # noqa: E731
+    groups = [{"params": [p for name, p in named.items() if decays(name, p)], "weight_decay": recipe.weight_decay},
+              {"params": [p for name, p in named.items() if not decays(name, p)], "weight_decay": 0.0}]
+    return torch.optim.AdamW([group for group in groups if group["params"]], lr=recipe.lr, betas=(0.9, recipe.beta2),
+                             fused=True)
