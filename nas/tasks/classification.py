@@ -58,7 +58,10 @@ class Classification(Task):
         return first.values()
 
     def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
-        """The rows without spaces around them."""
+        """The rows without spaces around them. Raises InputError where a row names no class."""
+        n = sum(not label.strip() for _, label in rows)
+        if n:
+            raise InputError(WHERE, [Fault("label", f"{n:,} of {len(rows):,} rows of {split} have no label")])
         return [(text.strip(), label.strip()) for text, label in rows]
 
     def labels(self, rows: Rows) -> tuple[str, ...]:

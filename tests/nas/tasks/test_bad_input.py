@@ -45,7 +45,7 @@ OPTIONS: list[tuple[str, dict[str, object], str]] = [
     ("lm", {"limit": "0"}, "limit: is '0'; allowed: a whole number from 1"),
     ("translation", {"size": "-5"}, "size: is '-5'; allowed: a whole number from 1"),
     ("translation", {"size": "1000000"}, "size: is 1,000,000; allowed: at most 998,000"),
-    ("translation", {"direction": "en-fr"}, "direction: unknown 'en-fr'; allowed: en-de, de-en"),
+    ("translation", {"direction": "en-fr"}, "direction: unknown 'en-fr'; allowed: de-en, en-de"),
     ("translation", {"train": "x", "size": "5"}, "size: is for the embedded data only"),
     ("translation", {"train": "x"}, "source: is missing; source=en target=de reads the files PATH.en and PATH.de"),
     ("classification", {"train": "x", "pattern": "(?P<text>.+)"}, "'(?P<text>.+)' has no group (?P<label>...)"),
@@ -94,6 +94,7 @@ CONTENTS: list[tuple[str, bytes, dict[str, object], str]] = [
     ("a.tsv.gz", gzip.compress(TABLE.encode())[:-12], {}, "a.tsv.gz: is not a whole gzip file"),
     ("a.tsv.gz", gzip.compress(TABLE.encode())[:20] + b"\0\0\0\0" * 9, {}, "a.tsv.gz: is not a whole gzip file"),
     ("a.tsv", b"text\tlabel\n" + b"a\tx\n" * 30, {}, "label: the training rows have only the class 'x'"),
+    ("a.tsv", TABLE.encode() + b"a cat\t \n", {}, "label: 1 of 55 rows of train have no label"),
     ("a.tsv", b"text\tlabel\na\tx\nb\ty\n", {}, "train: 2 training examples are too few to split; give --data "
                                               "valid=PATH and test=PATH"),
 ]

@@ -77,6 +77,12 @@ def test_the_cache_gives_the_same_without_the_sources(task: str, prepare: Prepar
         "data.json", "data.safetensors", "tokenizer.json"]
 
 
+def test_two_may_prepare_one_folder_at_once(prepare: Prepare, files: Files, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(6) as threads:
+        found = list(threads.map(lambda _: prepare("lm", files["lm"]).fingerprint, range(12)))
+    assert len(set(found)) == 1 and len(list((tmp_path / "prepared").iterdir())) == 3
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_fingerprints_follow_the_data(task: str, prepare: Prepare, files: Files, tmp_path: Path) -> None:
     first = prepare(task, files[task], folder="one").fingerprint

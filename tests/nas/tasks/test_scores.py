@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -79,6 +80,14 @@ def test_a_model_that_copies_has_bleu_100(prepare: Prepare, files: Files) -> Non
     other = prepare("translation", files["translation"], folder="other", context=64)
     scores = tasks.get("translation").evaluate(copying(other), other, "train", size=8, limit=30, full=True)
     assert scores["bleu"] < 50 and scores["exact_match"] < 0.5
+
+
+def test_bleu_of_single_words_is_not_zero(prepare: Prepare, tmp_path: Path) -> None:
+    (tmp_path / "pairs.en").write_text("".join(f"{'ab' * i}\n" for i in range(1, 31)), "utf-8")
+    prepared = prepare("translation", {"train": tmp_path / "pairs", "source": "en", "target": "en", "vocab_size": 8},
+                       context=64)
+    scores = tasks.get("translation").evaluate(copying(prepared), prepared, "train", size=8, limit=None, full=True)
+    assert scores["bleu"] == pytest.approx(100)
 
 
 def test_a_model_that_never_ends_is_stopped(prepare: Prepare, files: Files) -> None:
