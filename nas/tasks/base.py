@@ -105,7 +105,7 @@ class Task(ABC):
         """A vocabulary of the size the user gives, else of the space's, where the embedded data can fill it."""
         size, asked = options.vocab_size or space.vocab_size, "you asked for" if options.vocab_size else "the space has"
         if options.embedded and options.vocab_size is None and size > self.embedded_vocab:
-            size = self.embedded_vocab
+            size, asked = self.embedded_vocab, "the embedded data are meant for"
             notes.append(f"the embedded data are cut into {size:,} pieces, not the {space.vocab_size:,} of the space; "
                          "--data vocab_size= sets another number")
         return train_tokenizer(self.texts(rows), size, asked)

@@ -52,7 +52,10 @@ def passages() -> list[Row]:
 
 
 def _topics() -> Iterator[tuple[str, str]]:
-    topics: dict[str, str] = importlib.import_module("pydoc_data.topics").topics
+    try:
+        topics: dict[str, str] = importlib.import_module("pydoc_data.topics").topics
+    except ImportError:  # some systems leave it out
+        return
     yield from ((f"reference.{name}", topics[name]) for name in sorted(topics))
 
 

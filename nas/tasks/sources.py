@@ -27,7 +27,8 @@ def read_splits(options: Options, read: Callable[[str], list[Row]]) -> Rows:
         except InputError as error:
             errors[split] = error
     if len(errors) > 1:
-        raise InputError(WHERE, [Fault(split, str(error)) for split, error in errors.items()])
+        raise InputError(WHERE, [fault if error.where == WHERE else Fault(split, f"{error.where}: {fault}")
+                                 for split, error in errors.items() for fault in error.faults])
     for only in errors.values():
         raise only
     return rows

@@ -38,7 +38,7 @@ class Translation(Task):
         if format_of(path, options) != "text":
             return read_rows(path, options, self.roles)
         names = [f"{path}.{ending}" for ending in options.columns]
-        if options.columns == self.roles and not Path(names[0]).exists():
+        if options.columns == self.roles and not Path(names[0]).expanduser().exists():
             says = "is missing; source=en target=de reads the files PATH.en and PATH.de"
             raise InputError(WHERE, [Fault(role, says) for role in self.roles])
         source, target = (lines_of(read_text(name, options.encoding)) for name in names)

@@ -21,6 +21,16 @@ def told(prepare: Prepare, task: str, data: dict[str, object], **space: int) -> 
     return str(error.value)
 
 
+def test_files_without_endings_are_told_once(prepare: Prepare) -> None:
+    message = told(prepare, "translation", {"train": "x", "valid": "y"})
+    assert [line.split(":")[1] for line in message.splitlines()] == [" source", " target"]
+
+
+def test_embedded_data_that_are_too_few(prepare: Prepare) -> None:
+    says = told(prepare, "translation", {"size": 2}, vocab_size=4096)
+    assert "the embedded data are meant for 256 words but the training text yields only" in says
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     path = tmp_path / "table.tsv"

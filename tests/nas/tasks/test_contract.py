@@ -132,9 +132,7 @@ def test_a_head_without_classes_is_refused(tmp_path: Path) -> None:
 def test_the_embedded_data_fill_the_small_spaces(task: str, tmp_path: Path) -> None:
     space = load_space({**SPACES, "lm": "lm-small"}[task])
     data = {"size": "2000"} if task == "translation" else {}
-    prepared = tasks.get(task).prepare(data, space, tmp_path / "a", 0)
-    again = tasks.get(task).prepare(data, space, tmp_path / "b", 0)
-    assert prepared.fingerprint == again.fingerprint
+    prepared = tasks.get(task).prepare(data, space, tmp_path, 0)
     assert prepared.space.vocab_size == (256 if task == "translation" else 4096)
     assert len(prepared.labels) == (8 if task == "classification" else 0)
     assert min(len(prepared.train), len(prepared.valid), len(prepared.test)) >= 50

@@ -49,6 +49,12 @@ def test_paragraphs_come_once() -> None:
     assert max(Counter(paragraphs).values()) == 1 and len(paragraphs) > 500
 
 
+def test_the_text_is_the_same_each_time() -> None:
+    before = documents()
+    documents.cache_clear()
+    assert documents() == before
+
+
 def test_classes_are_balanced() -> None:
     found = Counter(label for _, label in passages())
     assert len(found) == 8 and len(set(found.values())) == 1
