@@ -74,8 +74,8 @@ def train_on_ray(run: RunDir, workers: int, address: str, bar: Bar, stop: Callab
         raise InputError(str(run.path), json.loads(_failure_file(run).read_text("utf-8"))["says"])
     if error is not None:
         says = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        raise InputError(str(run.path), f"the workers failed {MOST_FAILURES + 1} times ({says}); the last checkpoint is "
-                                        f"intact, go on with nas train --resume {run.name}")
+        raise InputError(str(run.path), f"the workers failed {MOST_FAILURES + 1} times ({says}); the last checkpoint "
+                                        f"is intact, go on with nas train --resume {run.name}")
     return not _stop_file(run).exists() or run.weights_path.is_file()
 
 
