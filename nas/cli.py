@@ -180,6 +180,31 @@ def train(
         raise typer.Exit(130)
 
 
+@app.command(rich_help_panel=TRAIN)
+def rank(
+    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False, help="A finished run of nas train.")],
+    n: Annotated[int, typer.Option("-n", metavar="N", help="How many architectures are trained from scratch.")] = 20,
+    steps: Annotated[int | None, typer.Option("--steps", metavar="N", min=1, show_default=False,
+                                              help="Steps of each; as many as the supernet's by default.")] = None,
+    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1,
+                                         help="Train so many at once on a Ray cluster.")] = 1,
+    ray: RayAddress = "local", as_json: Json = False,
+) -> None:
+    """Report how well a supernet ranks architectures, beside their size and depth alone.
+
+    N architectures are trained from scratch, half of them of nearly equal MACs. Stopped, it goes on when called again.
+
+    Example: [cyan]nas rank first -n 20 --steps 300[/cyan]
+    """
+    from nas import rank_command
+
+    console = Console(stderr=True, highlight=False) if as_json else _console()
+    report = rank_command.rank(run, n, steps, workers, ray, console)
+    if report is None:
+        raise typer.Exit(130)
+    _print(report.to_dict() if as_json else rank_command.report_table(report))
+
+
 @app.command("settings", rich_help_panel=TRAIN)
 def settings_command(as_json: Json = False) -> None:
     """List the settings of a training, for nas train --set.

@@ -9,13 +9,14 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import ray
 import ray.train
+import torch
 import torch.distributed as dist
 from ray.train.torch import TorchConfig, TorchTrainer
 
@@ -77,6 +78,26 @@ def train_on_ray(run: RunDir, workers: int, address: str, bar: Bar, stop: Callab
         raise InputError(str(run.path), f"the workers failed {MOST_FAILURES + 1} times ({says}); the last checkpoint "
                                         f"is intact, go on with nas train --resume {run.name}")
     return not _stop_file(run).exists() or run.weights_path.is_file()
+
+
+def in_parallel(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], workers: int,
+                stop: Callable[[], bool]) -> Iterator[Any]:
+    """The results of calls on the cluster, as they come; a call whose worker dies is made again. Ends on `stop`."""
+    with_gpu = _cluster_has_gpus(1)
+    remote = ray.remote(num_cpus=1, num_gpus=1 if with_gpu else 0)(_alone).options(max_retries=MOST_FAILURES)
+    waiting, running = list(calls), list[Any]()
+    while (waiting or running) and not stop():
+        while waiting and len(running) < workers:
+            running.append(remote.remote(function, waiting.pop(0)))
+        done, running = ray.wait(running, timeout=POLL_S)
+        for reference in done:
+            yield ray.get(reference)
+
+
+def _alone(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """One call in a process of its own. The others have the other cores."""
+    torch.set_num_threads(1)
+    return function(*arguments)
 
 
 def _cluster_has_gpus(workers: int) -> bool:

@@ -1,0 +1,120 @@
+"""`nas rank`: train the chosen architectures, here or on a cluster, and say how well the supernet ranks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from nas.progress import interruptible
+from nas.rank import Ranking, train_one
+from nas.ranking.statistics import Comparison, Report
+from nas.run_dir import RunDir
+from nas.tables import table
+from search_spaces import InputError
+from supernet.fit import Silent
+from supernet.training import StepReport
+
+NAMES = {"inherited_loss": "the supernet's loss", "params": "parameters", "macs": "MACs", "depth": "depth",
+         "non_embedding_params": "parameters without embeddings"}
+
+
+def rank(run: str, n: int, steps: int | None, workers: int, address: str, console: Console) -> Report | None:
+    """The report; None where it was stopped before the end. Raises InputError."""
+    folder = RunDir.open(run)
+    if n < 4:
+        raise InputError("-n", f"{n} is not allowed; allowed: 4 or more")
+    with folder.locked():
+        console.print(f"choosing {n} architectures ...")
+        ranking = Ranking(folder, n, steps)
+        bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+                       TimeRemainingColumn(elapsed_when_finished=True), console=console)
+        with interruptible() as stop, bar:
+            if not _train(ranking, bar, workers, address, stop):
+                console.print(f"stopped; go on with the same command: nas rank {run} -n {n}", markup=False)
+                return None
+            task = bar.add_task("evaluating in the supernet", total=n)
+            inherited = []
+            for loss in ranking.inherited():
+                inherited.append(loss)
+                bar.advance(task)
+        return ranking.write(ranking.table(inherited))
+
+
+def _train(ranking: Ranking, bar: Progress, workers: int, address: str, stop: Callable[[], bool]) -> bool:
+    trainings, kind = ranking.trainings(), ranking.run.config().task
+    task = bar.add_task(f"training {len(trainings)} from scratch", total=len(trainings) * ranking.recipe.steps)
+    if workers == 1:
+        for i, training in enumerate(trainings):
+            if not train_one(training, kind, ranking.prepared, _Steps(bar, task, i * training.recipe.steps), stop):
+                return False
+            bar.update(task, completed=(i + 1) * training.recipe.steps)
+        return True
+    from nas.cluster import cluster, in_parallel
+
+    with cluster(address, workers):
+        calls = [(training, kind, ranking.prepared) for training in trainings]
+        for _ in in_parallel(train_one, calls, workers, stop):
+            bar.advance(task, ranking.recipe.steps)
+    return not stop()
+
+
+class _Steps(Silent):
+    """Moves a bar that counts the steps of many trainings."""
+
+    def __init__(self, bar: Progress, task: Any, before: int) -> None:
+        self.bar, self.task, self.before = bar, task, before
+
+    def on_step(self, report: StepReport) -> None:
+        """Move on."""
+        self.bar.update(self.task, completed=self.before + report.step + 1)
+
+
+def report_table(report: Report) -> RenderableType:
+    """The report for a terminal: a table for all architectures, one for those of equal cost, and what follows."""
+    parts: list[RenderableType] = []
+    for title, found in (("all", report.overall), ("of nearly equal MACs", report.band)):
+        heading = Text(f"{found.n} architectures, {title}", style="bold")
+        parts += [heading, _figures(found), *_sentences(found), Text("")]
+    if report.noise:
+        parts.append(Text(f"two trainings that differ in the seed alone differ by a standard deviation of "
+                          f"{report.noise.sigma:.4f} nats each ({report.noise.repeats} pairs)"))
+    if report.dropped:
+        parts.append(Text(f"{report.dropped} architectures are left out: a loss was not finite"))
+    return Group(*parts)
+
+
+def _figures(found: Comparison) -> RenderableType:
+    made = table("ranked by", "Kendall tau", "95 % interval", "Spearman", "supernet better by", "95 % interval ",
+                 right=("Kendall tau", "95 % interval", "Spearman", "supernet better by", "95 % interval "))
+    better = {difference.baseline: difference for difference in found.differences}
+    for figure in found.figures:
+        other = better.get(figure.name)
+        more = (_number(other.tau), _range(other.low, other.high)) if other else ("", "")
+        made.add_row(NAMES[figure.name], _number(figure.tau), _range(figure.low, figure.high),
+                     _number(figure.spearman), *more)
+    return made
+
+
+def _sentences(found: Comparison) -> list[Text]:
+    said = []
+    if found.ceiling:
+        said.append(Text(f"a perfect predictor would reach {found.ceiling.perfect:.2f} "
+                         f"({_range(found.ceiling.low, found.ceiling.high)}): the rest is luck of the seed"))
+    unbeaten = [NAMES[each.baseline] for each in found.differences if not each.above_zero]
+    if unbeaten:
+        said.append(Text(f"not shown to rank better than: {', '.join(unbeaten)}", style="yellow"))
+    else:
+        said.append(Text("the supernet ranks better than every one of these, with 95 % confidence", style="green"))
+    return said
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _range(low: float | None, high: float | None) -> str:
+    return "-" if low is None or high is None else f"{low:.2f} to {high:.2f}"
