@@ -35,7 +35,7 @@ parity: $(VENV)/.installed-dev ## compare the supernet with extracted models, 20
 	$(BIN)/python -m tests.parity --per-space 200
 
 bench: $(VENV)/.installed ## run every benchmark, one JSON line each
-	@for script in benchmarks/*.py; do $(BIN)/python $$script; done
+	@for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script; done
 
 clean: ## delete the environment and caches
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
+from _measuring import interleaved, resident
 from torch import nn
 
 from search_spaces.loader import load_space, space_from_text
@@ -69,21 +68,6 @@ def train(model: Callable, owner: nn.Module, tokens: torch.Tensor) -> None:
     loss_of(model, tokens).backward()
 
 
-def interleaved(workloads: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
-    """The 20 % quantile of each workload's seconds, run in random order round by round."""
-    seconds: dict[str, list[float]] = {name: [] for name in workloads}
-    order, rng = list(workloads), random.Random(0)
-    for name in order:
-        workloads[name]()
-    for _ in range(rounds):
-        rng.shuffle(order)
-        for name in order:
-            start = time.perf_counter()
-            workloads[name]()
-            seconds[name].append(time.perf_counter() - start)
-    return {name: statistics.quantiles(values, n=5)[0] for name, values in seconds.items()}
-
-
 def times(space, size, rounds: int) -> dict[str, float]:
     torch.manual_seed(0)
     net, arch = Supernet(space), architecture(space, size)
@@ -102,12 +86,6 @@ def times(space, size, rounds: int) -> dict[str, float]:
     whole, own = torch.optim.AdamW(net.parameters()), torch.optim.AdamW(plain.parameters())
     got |= interleaved({"bound_optimiser": whole.step, "plain_optimiser": own.step}, rounds)
     return got
-
-
-def resident(field: str) -> int:
-    """Bytes the process holds (`VmRSS`) or has held at most (`VmHWM`)."""
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(field))
 
 
 def peak_memory(space, size, variant: str) -> dict[str, int]:

@@ -1,55 +1,71 @@
-"""Everything that exists, end to end on the smallest space, in seconds: `make demo`."""
+"""Everything that exists, end to end on the smallest space, in a minute or two: `make demo`."""
 
 from __future__ import annotations
 
-import os
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from rich.console import Console
 
+from nas import tasks
 from nas.costs import count
-from search_spaces import Architecture, load_space
+from nas.run_dir import RunDir, write_text
+from nas.train import inherited, load_supernet, prepare
+from nas.train_command import train
+from search_spaces import Architecture
 from supernet import Supernet, Transformer, extract
+from supernet.checkpoint import save_tensors
 
-SPACE = "lm-tiny"
+SPACE, TASK = "lm-tiny", "lm"
 SAMPLES = 5
-SEQ_LEN = 32
+LIMIT = 50
+"""Validation windows an architecture is judged by."""
 
 
-def main(run: Path = Path("runs/demo")) -> Path:
-    """Run the demo and give the folder of the extracted model."""
-    space = load_space(SPACE)
+def main(folder: Path = Path("runs/demo"), steps: int = 400) -> Path:
+    """Run the demo and give the folder of the extracted model. A demo that was broken off goes on."""
+    run = _trained(str(folder), steps)
+    prepared = prepare(run)
+    net, space = load_supernet(run, prepared.space), prepared.space
     print(f"1. space {space.name}: {space.size():,} architectures from {len(space.genes)} genes")
-
-    net = Supernet(space, seed=0).eval()
     stored = sum(tensor.numel() for tensor in net.parameters())
-    print(f"2. supernet: {stored:,} shared weights hold them all (untrained: training is not part of this demo yet)")
+    print(f"2. supernet: {stored:,} shared weights hold them all, trained in {run.path}")
 
     rng = random.Random(0)  # noqa: S311
     archs = [space.smallest(), *(space.sample(rng) for _ in range(SAMPLES)), space.largest()]
-    print(f"3. {len(archs)} architectures, costs of {SEQ_LEN} tokens:")
-    for arch in archs:
-        cost = count(arch, SEQ_LEN)
+    print(f"3. {len(archs)} architectures on those weights:")
+    found = {arch: inherited(net, arch, tasks.get(TASK), prepared, 16, limit=LIMIT)["perplexity"] for arch in archs}
+    for arch, perplexity in found.items():
+        cost = count(arch, space.context)
         print(f"   {arch.key[:12]}  width {arch.width}, layers {arch.depth}, {cost.params:>8,} params, "
-              f"{cost.macs:>10,} MACs")
+              f"{cost.macs:>11,} MACs, perplexity {perplexity:6.1f}")
 
-    arch = archs[1]
+    arch = min(archs[1:-1], key=found.__getitem__)
     model = extract(net, arch)
-    difference = _difference(net, model, space.vocab_size)
+    difference = _difference(net, model, space.vocab_size, space.context)
     print(f"4. extracted {arch.key[:12]}: largest difference to the supernet's logits {difference:g}")
 
-    folder = save(model, arch, run / "subnets" / arch.key)
-    print(f"5. wrote {folder}/architecture.json and model.safetensors")
-    print(f"   look at it with: nas show {folder}")
-    return folder
+    subnet = save(model, arch, run.path / "subnets" / arch.key)
+    print(f"5. wrote {subnet}/architecture.json and model.safetensors")
+    print(f"   look at it with: nas show {subnet}")
+    return subnet
 
 
-def _difference(net: Supernet, model: Transformer, vocab_size: int) -> float:
+def _trained(name: str, steps: int) -> RunDir:
+    """The demo's run, started or resumed until it is trained."""
+    known = RunDir(name).config_path.is_file()
+    settings = [] if known else [f"steps={steps}", "batch_size=8", "lr=0.002", "dropout=0"]
+    given = {"space": None, "task": None, "run": None} if known else {"space": SPACE, "task": TASK, "run": name}
+    if not train(**given, data=[], settings=settings, resume=name if known else None, workers=1, address="local",
+                 console=Console(highlight=False)):
+        raise KeyboardInterrupt
+    return RunDir.open(name)
+
+
+def _difference(net: Supernet, model: Transformer, vocab_size: int, length: int) -> float:
     """The largest difference between the logits of both on random tokens."""
-    tokens = torch.randint(vocab_size, (4, SEQ_LEN), generator=torch.Generator().manual_seed(0))
+    tokens = torch.randint(vocab_size, (4, length), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         return float((net(model.arch, tokens) - model(tokens)).abs().max())
 
@@ -57,19 +73,11 @@ def _difference(net: Supernet, model: Transformer, vocab_size: int) -> float:
 def save(model: Transformer, arch: Architecture, folder: Path) -> Path:
     """Write a model and its architecture; each file whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-    _write(folder / "model.safetensors", lambda path: save_file(weights, path, {"schema_version": "1"}))
-    _write(folder / "architecture.json", lambda path: path.write_text(arch.to_json() + "\n", "utf-8"))
+    temporary = folder / ".model.safetensors"
+    save_tensors(model.state_dict(), temporary)
+    temporary.replace(folder / "model.safetensors")
+    write_text(folder / "architecture.json", arch.to_json() + "\n")
     return folder
-
-
-def _write(path: Path, write: Callable[[Path], object]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        write(temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -94,14 +94,14 @@ class Trainer:
         losses = torch.zeros(len(archs), dtype=torch.float64)
         for batch in batches:
             mine = batch.part(self.workers.rank, self.workers.world)
-            losses += self._accumulate(archs, mine.to(self.device), n_labels)
+            losses += self.add_gradients(archs, mine.to(self.device), n_labels)
         norm, losses = self._reduced(losses)
         report = StepReport(step, tuple(losses.tolist()), norm, recipe.learning_rate(step),
                             tokens=sum(batch.n_tokens for batch in batches), skipped=not math.isfinite(norm))
         self._update(report)
         return report
 
-    def _accumulate(self, archs: tuple[Architecture, ...], batch: Batch, n_labels: int) -> Tensor:
+    def add_gradients(self, archs: tuple[Architecture, ...], batch: Batch, n_labels: int) -> Tensor:
         """Add the gradients of all architectures on one batch; gives their losses."""
         found, targets = [], None
         for i, arch in enumerate(archs):
