@@ -1,0 +1,85 @@
+"""Losses against their textbook forms."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from supernet.batch import IGNORE
+from supernet.distillation import label_loss, labelled, soft_loss, soft_targets
+
+
+def drawn(*shape, seed=0, scale=3.0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * scale
+
+
+LABELS = torch.tensor([0, 3, 6, 3, 1])
+
+
+def test_soft_loss_is_the_cross_entropy_of_distributions():
+    logits, targets = drawn(5, 7), drawn(5, 7, seed=1).softmax(-1)
+    assert torch.allclose(soft_loss(logits, targets), -(targets * logits.log_softmax(-1)).sum(), rtol=1e-12)
+
+
+def test_soft_loss_has_the_gradient_of_autograd():
+    targets = drawn(5, 7, seed=1).softmax(-1)
+    ours, textbook = (drawn(5, 7).requires_grad_() for _ in range(2))
+    (2.5 * soft_loss(ours, targets)).backward()
+    (2.5 * -(targets * textbook.log_softmax(-1)).sum()).backward()
+    assert torch.allclose(ours.grad, textbook.grad, rtol=1e-10, atol=1e-14)
+    assert torch.autograd.gradcheck(lambda logits: soft_loss(logits, targets), drawn(5, 7).requires_grad_())
+
+
+def test_soft_loss_neither_overflows_nor_teaches_the_teacher():
+    logits = torch.tensor([[1e4, -1e4, 0.0]], requires_grad=True)
+    targets = torch.tensor([[0.5, 0.25, 0.25]], requires_grad=True)
+    loss = soft_loss(logits, targets)
+    loss.backward()
+    assert loss.isfinite() and logits.grad.isfinite().all()
+    assert targets.grad is None
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
+@pytest.mark.parametrize("trust", [0.0, 0.3, 1.0])
+def test_mixing_targets_is_mixing_losses(trust, smoothing):
+    teacher, logits = drawn(5, 7, seed=1), drawn(5, 7)
+    targets = soft_targets(teacher, LABELS, trust, smoothing)
+    assert torch.allclose(targets.sum(-1), torch.ones(5, dtype=torch.float64), rtol=1e-12)
+    mixed = (trust * -(teacher.softmax(-1) * logits.log_softmax(-1)).sum()
+             + (1 - trust) * F.cross_entropy(logits, LABELS, reduction="sum", label_smoothing=smoothing))
+    assert torch.allclose(soft_loss(logits, targets), mixed, rtol=1e-12)
+
+
+def test_soft_targets_leave_the_teacher_as_it_was():
+    teacher = drawn(5, 7).requires_grad_()
+    before = teacher.detach().clone()
+    assert not soft_targets(teacher, LABELS, 0.5, 0.1).requires_grad
+    assert torch.equal(teacher, before)
+
+
+def test_label_loss_is_summed_and_smoothed():
+    logits = drawn(5, 7)
+    logs = logits.log_softmax(-1)
+    sharp = -logs[torch.arange(5), LABELS].sum()
+    assert torch.allclose(label_loss(logits, LABELS), sharp)
+    assert torch.allclose(label_loss(logits, LABELS, 0.2), 0.8 * sharp - 0.2 * logs.mean(-1).sum())
+
+
+def test_only_labels_that_count_are_kept():
+    logits, labels = drawn(2, 3, 7), torch.tensor([[1, IGNORE, 2], [IGNORE, 0, IGNORE]])
+    flat, wanted = labelled(logits, labels)
+    assert wanted.tolist() == [1, 2, 0]
+    assert torch.equal(flat, logits[[0, 0, 1], [0, 2, 1]])
+
+
+def test_labels_of_whole_sequences_and_of_nothing():
+    flat, wanted = labelled(drawn(4, 3), torch.tensor([0, 1, 2, 0]))
+    assert flat.shape == (4, 3) and wanted.tolist() == [0, 1, 2, 0]
+    flat, wanted = labelled(drawn(4, 3), torch.full((4,), IGNORE))
+    assert float(label_loss(flat, wanted)) == 0
+    assert float(soft_loss(flat, soft_targets(flat, wanted, 0.5))) == 0
+
+
+@pytest.mark.parametrize(("given", "becomes"), [
+    (torch.bfloat16, torch.float32), (torch.float32, torch.float32), (torch.float64, torch.float64)])
+def test_losses_are_taken_in_float32_at_least(given, becomes):
+    assert labelled(drawn(4, 3).to(given), torch.tensor([0, 1, 2, IGNORE]))[0].dtype == becomes
