@@ -170,9 +170,9 @@ class Trainer:
                 self.named[name].data = tensor
 
     def note_evaluation(self, loss: float) -> None:
-        """Remember the best loss, and when to stop for want of a better one."""
+        """Remember the best loss, and when to stop for want of a better one; one that is not finite is none."""
         progress = self.progress
-        if progress.best_loss is None or loss < progress.best_loss:
+        if math.isfinite(loss) and (progress.best_loss is None or loss < progress.best_loss):
             progress.best_loss, progress.best_step, progress.evaluations_since_best = loss, progress.step, 0
         else:
             progress.evaluations_since_best += 1
