@@ -90,9 +90,14 @@ def _guarded(trainer: Trainer) -> StepReport:
     """One step, with a sentence where memory runs out."""
     try:
         return trainer.step()
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "memory" not in str(error):
+    except (MemoryError, RuntimeError) as error:
+        if not (isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _ran_out(str(error))):
             raise
         size, more = trainer.recipe.batch_size, 2 * trainer.recipe.accumulate
         raise InputError(f"step {trainer.progress.step}", f"out of memory; lower batch_size (it is {size}; with "
                          f"accumulate={more} a step sees as much as before) or set checkpointing=true") from None
+
+
+def _ran_out(says: str) -> bool:
+    """Whether an error of no type of its own is for want of memory: those of CPUs and some accelerators."""
+    return "out of memory" in says or "allocate memory" in says
