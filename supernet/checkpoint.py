@@ -56,15 +56,25 @@ class Checkpoints:
         return final
 
     def all(self) -> list[Path]:
-        """Every complete checkpoint, oldest first."""
-        return sorted(self.folder.glob(f"{PREFIX}*")) if self.folder.is_dir() else []
+        """Every complete checkpoint, oldest first; what else stands there is not ours."""
+        return sorted((path for path in self.folder.glob(f"{PREFIX}*") if _step_text(path).isdecimal()),
+                      key=lambda path: int(_step_text(path)))
 
     def load_newest(self, trainer: Trainer) -> bool:
-        """Bring a trainer to the newest checkpoint; false where there is none."""
+        """Bring a trainer to the newest checkpoint; false where there is none.
+
+        Raises:
+            InputError: it is damaged, or of another space or recipe.
+        """
         found = self.all()
         if not found:
             return False
-        trainer.load(load_tensors(found[-1] / "state.safetensors"), read_progress(found[-1] / "state.json"))
+        tensors, progress = load_tensors(found[-1] / "state.safetensors"), read_progress(found[-1] / "state.json")
+        try:
+            trainer.load(tensors, progress)
+        except (KeyError, RuntimeError):
+            raise InputError(str(found[-1]), "does not fit the space and the settings of the run; it was started with "
+                                             "others") from None
         return True
 
     def _survivor(self) -> str:
@@ -95,7 +105,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 def newest_step(folder: Path) -> int:
     """The step of the newest checkpoint; 0 where there is none."""
     found = Checkpoints(folder, keep=1).all()
-    return int(found[-1].name.removeprefix(PREFIX)) if found else 0
+    return int(_step_text(found[-1])) if found else 0
 
 
 def read_progress(path: Path) -> Progress:
@@ -110,6 +120,10 @@ def read_progress(path: Path) -> Progress:
         if isinstance(error, InputError):
             raise
         raise InputError(str(path), "cannot be read; delete its folder to go on from the checkpoint before") from None
+
+
+def _step_text(path: Path) -> str:
+    return path.name.removeprefix(PREFIX)
 
 
 def _reason(error: Exception) -> str:

@@ -193,19 +193,18 @@ class Trainer:
         return found
 
     def load(self, tensors: Mapping[str, Tensor], progress: Progress) -> None:
-        """Go on from what `tensors` and `progress` held."""
+        """Go on from what `tensors` and `progress` held. Raises KeyError or RuntimeError where they do not fit."""
         parts: dict[str, dict[str, Tensor]] = {"model": {}, "ema": {}, "adam": {}}
         for full, tensor in tensors.items():
             part, _, name = full.partition("/")
             parts[part][name] = tensor
         self.model.load_state_dict(parts["model"])
-        for name, tensor in parts["ema"].items():
-            self.averages[name].copy_(tensor)
+        for name, average in self.averages.items():
+            average.copy_(parts["ema"][name])
         for full, tensor in parts["adam"].items():
             part, _, name = full.partition("/")
-            parameter = self.named[name]
-            where = parameter.device if part != "step" else tensor.device
-            self.optimiser.state.setdefault(parameter, {})[part] = tensor.to(where, copy=True)
+            parameter = self.named[name]  # a fused optimiser keeps its count of steps on the device too
+            self.optimiser.state.setdefault(parameter, {})[part] = tensor.to(parameter.device, copy=True)
         self.progress = progress
 
 
