@@ -37,9 +37,15 @@ MOST_FAILURES = 10
 def cluster(address: str, workers: int) -> Iterator[None]:
     """A connection to a Ray cluster; `local` starts one here with room for the workers, and ends it.
 
+    Where the program is connected already, that cluster is used and left as it is.
+
     Raises:
-        InputError: there is no cluster at the address.
+        InputError: there is no cluster at the address, or it is too small: Ray would wait for ever.
     """
+    if ray.is_initialized():
+        _check_room(workers)
+        yield
+        return
     try:
         if address == "local":
             ray.init(address="local", num_cpus=max(workers + 1, os.cpu_count() or 1), include_dashboard=False,
@@ -50,9 +56,16 @@ def cluster(address: str, workers: int) -> Iterator[None]:
         raise InputError("--ray", f"no cluster at {address!r} ({str(error).splitlines()[0]}); start one with ray start "
                                   "--head, or use --ray local") from None
     try:
+        _check_room(workers)
         yield
     finally:
         ray.shutdown()
+
+
+def _check_room(workers: int) -> None:
+    cpus = int(ray.cluster_resources().get("CPU", 0))  # type: ignore[no-untyped-call]
+    if cpus < workers:
+        raise InputError("--workers", f"{workers} workers need as many CPUs; the cluster has {cpus}")
 
 
 def train_on_ray(run: RunDir, workers: int, address: str, bar: Bar, stop: Callable[[], bool]) -> bool:

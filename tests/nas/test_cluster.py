@@ -1,0 +1,120 @@
+"""Workers on a real Ray cluster of this machine: the same weights as one process, and no harm when one dies."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+from safetensors.torch import load_file
+
+from nas import train as stage
+from nas.cluster import cluster, in_parallel, train_on_ray
+from nas.config import RunConfig
+from nas.progress import Bar, read_rows
+from nas.run_dir import RunDir
+from search_spaces import InputError
+from supernet.fit import Silent
+from supernet.recipe import Recipe
+
+TEXT = "".join(f"{i} plus {i % 7} is {i + i % 7} and not {i * 3}.\n" for i in range(400))
+RECIPE = Recipe(steps=6, batch_size=4, precision="fp64", dropout=0.0, evaluate_every=3, evaluate_limit=2,
+                checkpoint_every=3, log_every=1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def connected():
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - Ray's spelling; else a busy machine starves the workers
+    with cluster("local", workers=2):
+        yield
+
+
+def started(folder: Path, name: str, **changes) -> RunDir:
+    text = folder / "text.txt"
+    text.write_text(TEXT)
+    config = RunConfig(space="lm-tiny", task="lm", data={"train": str(text), "vocab_size": "60"},
+                       training=RECIPE.model_copy(update=changes))
+    run = RunDir.create(str(folder / name), config)
+    stage.prepare(run)
+    return run
+
+
+def on_ray(run: RunDir, stop=lambda: False) -> bool:
+    return train_on_ray(run, 2, "local", Bar(Console(quiet=True), run.config().training.steps, 0), stop)
+
+
+def own_processes(title: str) -> list[int]:
+    """The processes this one started, however indirectly, with a title that contains the text."""
+    parents, titles = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            titles[int(folder.name)] = (folder / "cmdline").read_text()
+        except OSError:  # it has ended meanwhile
+            continue
+
+    def is_own(process: int) -> bool:
+        return process == os.getpid() or (process in parents and is_own(parents[process]))
+
+    return [process for process in titles if title in titles[process] and is_own(process)]
+
+
+def test_two_workers_end_with_the_weights_of_one(tmp_path):
+    alone, together = started(tmp_path, "alone", accumulate=2), started(tmp_path, "together", accumulate=2)
+    assert stage.train(alone, Silent())
+    assert on_ray(together)
+    one, two = load_file(alone.weights_path), load_file(together.weights_path)
+    assert one.keys() == two.keys()
+    assert all(tensor.dtype == torch.float64 for tensor in one.values())
+    assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-9
+    assert {row.split(",")[0] for row in read_rows(together.path / "metrics.csv")} >= {str(i) for i in range(1, 7)}
+
+
+def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(tmp_path):
+    calm, shot = started(tmp_path, "calm", steps=30, dropout=0.1), started(tmp_path, "shot", steps=30, dropout=0.1)
+    assert on_ray(calm)
+    killed = []
+
+    def kill_one() -> None:
+        while not list((shot.path / "checkpoints").glob("step-*")):
+            time.sleep(0.05)
+        killed.append(own_processes("TrainWorker")[0])
+        os.kill(killed[0], signal.SIGKILL)
+
+    threading.Thread(target=kill_one, daemon=True).start()
+    assert on_ray(shot)
+    assert killed
+    expected, found = load_file(calm.weights_path), load_file(shot.weights_path)
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+def test_asked_to_stop_they_write_a_checkpoint_and_go_on_later(tmp_path):
+    run, whole = started(tmp_path, "run", steps=8), started(tmp_path, "whole", steps=8)
+    assert not on_ray(run, stop=lambda: (run.path / "metrics.csv").exists())
+    assert not run.weights_path.exists()
+    assert on_ray(run)
+    assert on_ray(whole)
+    expected, found = load_file(whole.weights_path), load_file(run.weights_path)
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+def test_a_mistake_of_the_users_is_told_once_and_not_tried_again(tmp_path):
+    run = started(tmp_path, "run", lr=1e30, clip=0.0, bad_steps=2, steps=50)
+    with pytest.raises(InputError, match="not finite in 2 steps in a row"):
+        on_ray(run)
+
+
+def test_more_workers_than_rows_or_cpus_are_refused(tmp_path):
+    run = started(tmp_path, "run", batch_size=1)
+    with pytest.raises(InputError, match="2 workers cannot share a batch_size of 1"):
+        on_ray(run)
+    with pytest.raises(InputError, match="500 workers need as many CPUs"), cluster("local", 500):
+        pass
+
+
+def test_calls_run_in_parallel_and_end_on_stop():
+    assert sorted(in_parallel(pow, [(2, i) for i in range(5)], 2, lambda: False)) == [1, 2, 4, 8, 16]
+    assert list(in_parallel(pow, [(2, 2)], 2, lambda: True)) == []
