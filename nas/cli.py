@@ -205,6 +205,29 @@ def rank(
     _print(report.to_dict() if as_json else rank_command.report_table(report))
 
 
+@app.command(rich_help_panel=TRAIN)
+def evaluate(
+    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False, help="A finished run of nas train.")],
+    arch: Annotated[str | None, typer.Argument(
+        metavar="[ARCH]", show_default=False,
+        help="An architecture's JSON file or folder; the smallest and the largest by default.")] = None,
+    split: Annotated[str, typer.Option("--split", metavar="NAME", help="valid or test.")] = "valid",
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, show_default=False,
+                                              help="The first so many examples only.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure architectures on a trained supernet's weights, with every metric of the task.
+
+    Example: [cyan]nas evaluate first --split test --limit 100[/cyan]
+    """
+    from nas import evaluate as stage
+    from nas import tables
+
+    with Console(stderr=True).status("evaluating ..."):
+        found = stage.evaluate(run, arch, split, limit)
+    _print({"split": split, "limit": limit, "architectures": found} if as_json else tables.metrics_table(found))
+
+
 @app.command("settings", rich_help_panel=TRAIN)
 def settings_command(as_json: Json = False) -> None:
     """List the settings of a training, for nas train --set.

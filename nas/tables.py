@@ -86,6 +86,15 @@ def settings_table(rows: list[dict[str, Any]]) -> Table:
     return made
 
 
+def metrics_table(found: dict[str, dict[str, float]]) -> Table:
+    """Metrics for a terminal, one row an architecture."""
+    names = list(dict.fromkeys(name for metrics in found.values() for name in metrics))
+    made = table("architecture", *names, right=tuple(names))
+    for name, metrics in found.items():
+        made.add_row(name, *(f"{metrics[each]:.4g}" for each in names))
+    return made
+
+
 def space_summary(space: SearchSpace) -> RenderableType:
     """A space in a few lines and a row per dimension."""
     stacks = ", ".join(f"{name} of {stack.slots} slots" for name, stack in space.stacks.items())

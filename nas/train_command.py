@@ -118,7 +118,7 @@ class _Training:
             self._print(f"{progress.skipped:,} steps had no finite gradient and were skipped")
         self._print(f"trained for {progress.step:,} steps, {progress.tokens:,} tokens: {self.folder.weights_path}")
         self._print(f"curves: {path}/metrics.csv, or tensorboard --logdir {path}/tensorboard")
-        self._print(f"how well it ranks: nas rank {name}")
+        self._print(f"how good it is: nas evaluate {name}; how well it ranks: nas rank {name}")
 
     def _print(self, text: str) -> None:
         self.console.print(text, markup=False, soft_wrap=True)

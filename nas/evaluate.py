@@ -1,0 +1,28 @@
+"""The stage `nas evaluate`: architectures on the weights of a trained supernet."""
+
+from __future__ import annotations
+
+from nas import tasks
+from nas.resolve import Named, resolve
+from nas.run_dir import RunDir
+from nas.train import inherited, load_supernet, prepare
+from search_spaces import InputError
+
+SPLITS = ("valid", "test")
+
+
+def evaluate(name: str, arch: str | None, split: str, limit: int | None) -> dict[str, dict[str, float]]:
+    """Every metric of the run's task, by architecture. Raises InputError."""
+    if split not in SPLITS:
+        raise InputError("--split", f"{split!r} is not allowed; allowed: {', '.join(SPLITS)}")
+    run = RunDir.open(name)
+    config, prepared = run.config(), prepare(run)
+    net = load_supernet(run, prepared.space)
+    archs = {"smallest": prepared.space.smallest(), "largest": prepared.space.largest()}
+    if arch is not None:
+        found = resolve(arch)
+        if not isinstance(found, Named):
+            raise InputError(arch, "is a space; give an architecture's JSON file or folder")
+        archs = {found.name: found.arch}
+    return {label: inherited(net, each, tasks.get(config.task), prepared, config.training.batch_size, split, full=True,
+                             limit=limit) for label, each in archs.items()}
