@@ -28,15 +28,18 @@ class RunDir:
     def __init__(self, name: str) -> None:
         self.path = Path(name) if os.sep in name else ROOT / name
         self.name = name
-        if not re.fullmatch(r"[\w.+-]+", self.path.name):
+        if not re.fullmatch(r"[\w.+-]+", Path(name).name) or Path(name).name == "..":
             raise InputError("run", f"{name!r} is not allowed; allowed: letters, digits, . _ + -, or a folder's path")
 
     @classmethod
     def create(cls, name: str, config: RunConfig) -> RunDir:
-        """A new run's folder with its config and space. Raises InputError where it exists."""
+        """A new run's folder with its config and space. Raises InputError where it exists or is not ours."""
         run = cls(name)
         if run.config_path.exists():
             raise InputError(str(run.path), f"exists; go on with it by nas train --resume {name}, or take another name")
+        others = sorted(path.name for path in run.path.glob("*") if path.name != ".lock")
+        if others:
+            raise InputError(str(run.path), f"holds other files ({', '.join(others[:3])}); take another name")
         text = space_text(config.space)
         run.path.mkdir(parents=True, exist_ok=True)
         write_text(run.path / "space.yaml", text)
@@ -74,9 +77,19 @@ class RunDir:
         return read_config(self.config_path)
 
     def space(self) -> SearchSpace:
-        """The space as the run's file has it; a task fits vocabulary and classes to the data."""
+        """The space as the run's file has it; a task fits vocabulary and classes to the data.
+
+        Raises:
+            InputError: the file was changed since: the run's weights would not fit it.
+        """
         path = self.path / "space.yaml"
-        return space_from_text(space_text(path), str(path))
+        text = space_text(path)
+        if self.read_manifest().get("space_sha256", self._space_sha256()) != self._space_sha256():
+            raise InputError(str(path), "is not what the run was started with; put it back, or start a new run with it")
+        return space_from_text(text, str(path))
+
+    def _space_sha256(self) -> str:
+        return hashlib.sha256((self.path / "space.yaml").read_bytes()).hexdigest()
 
     def write_config(self, config: RunConfig) -> None:
         """Replace the config: what does not touch the weights may change."""
@@ -95,7 +108,7 @@ class RunDir:
     def write_manifest(self, facts: Mapping[str, Any]) -> None:
         """What went in: versions, the machine, and what the stage adds."""
         known = {"schema_version": SCHEMA_VERSION, "python": platform.python_version(), "platform": platform.platform(),
-                 "space_sha256": hashlib.sha256((self.path / "space.yaml").read_bytes()).hexdigest(),
+                 "space_sha256": self._space_sha256(),
                  "versions": {name: version(name) for name in ("paretoformer", "torch", "optuna", "ray", "tokenizers")}}
         write_json(self.path / "manifest.json", {**known, **facts})
 

@@ -59,7 +59,9 @@ def _resumed(name: str, space: str | None, task: str | None, data: Sequence[str]
     faults = [Fault("", f"{difference}; to change it, start a new run") for difference in old.differences(new)]
     if faults:
         raise InputError(str(found.path), faults)
-    found.write_config(new)
+    stage.pick_device(new.training.device)
+    with found.locked():
+        found.write_config(new)
     return found
 
 
