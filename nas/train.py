@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import torch
+from safetensors import SafetensorError
 
 from nas import tasks
 from nas.run_dir import RunDir
@@ -74,11 +75,16 @@ def evaluator(task: Task, prepared: Prepared, archs: Mapping[str, Architecture],
 
 
 def save_weights(trainer: Trainer, run: RunDir) -> None:
-    """Write the trained supernet."""
+    """Write the trained supernet. Raises InputError where that fails; the last checkpoint has all it needs."""
     temporary = run.weights_path.with_name(f".{run.weights_path.name}")
-    with trainer.averaged() as model:
-        save_tensors(model.state_dict(), temporary)
-    temporary.replace(run.weights_path)
+    try:
+        with trainer.averaged() as model:
+            save_tensors(model.state_dict(), temporary)
+        temporary.replace(run.weights_path)
+    except (OSError, SafetensorError) as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(str(run.weights_path), f"cannot be written ({str(error).splitlines()[0]}); go on with "
+                                                f"nas train --resume {run.name}") from None
 
 
 def load_supernet(run: RunDir, space: SearchSpace) -> Supernet:
@@ -87,7 +93,8 @@ def load_supernet(run: RunDir, space: SearchSpace) -> Supernet:
         raise InputError(str(run.path), f"its supernet is not trained to the end; run nas train --resume {run.name}")
     recipe = run.config().training
     net = Supernet(space, dropout=recipe.dropout).to(pick_device(recipe.device))
-    net.load_state_dict(load_tensors(run.weights_path))
+    remedy = f"delete it and run nas train --resume {run.name}"
+    net.load_state_dict(load_tensors(run.weights_path, remedy))
     return net.eval()
 
 

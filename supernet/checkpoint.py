@@ -93,13 +93,15 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
               {"schema_version": str(SCHEMA_VERSION)})
 
 
-def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file onto the CPU. Raises InputError where it is damaged."""
+REMEDY = "delete its folder to go on from the checkpoint before"
+
+
+def load_tensors(path: Path, remedy: str = REMEDY) -> dict[str, Tensor]:
+    """Read a safetensors file onto the CPU. Raises InputError, with what helps, where it is damaged."""
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise InputError(str(path), f"cannot be read ({_reason(error)}); delete its folder to go on from the "
-                                    "checkpoint before") from None
+        raise InputError(str(path), f"cannot be read ({_reason(error)}); {remedy}") from None
 
 
 def newest_step(folder: Path) -> int:
@@ -119,7 +121,7 @@ def read_progress(path: Path) -> Progress:
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(str(path), "cannot be read; delete its folder to go on from the checkpoint before") from None
+        raise InputError(str(path), f"cannot be read; {REMEDY}") from None
 
 
 def _step_text(path: Path) -> str:
