@@ -45,7 +45,9 @@ def read_config(path: Path) -> RunConfig:
     try:
         return RunConfig.model_validate(parse_yaml(path.read_text("utf-8"), str(path)))
     except ValidationError as error:
-        raise InputError(str(path), list(_faults(error))) from None
+        raise InputError(str(path), list(_faults(error, RunConfig))) from None
+    except UnicodeDecodeError as error:
+        raise InputError(str(path), f"is not UTF-8 text: byte {error.start} cannot be read") from None
 
 
 def parse_settings(texts: Sequence[str], option: str) -> dict[str, str]:
@@ -69,14 +71,17 @@ def make_recipe(settings: Mapping[str, str], base: Recipe | None = None) -> Reci
     try:
         return Recipe.model_validate({**(base.model_dump() if base else {}), **settings})
     except ValidationError as error:
-        raise InputError("--set", list(_faults(error))) from None
+        raise InputError("--set", list(_faults(error, Recipe))) from None
 
 
-def _faults(error: ValidationError) -> Iterator[Fault]:
+def _faults(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]:
     for item in error.errors():
         key = ".".join(str(part) for part in item["loc"])
         if item["type"] == "extra_forbidden":
-            yield Fault(key, f"unknown setting; allowed: {', '.join(Recipe.model_fields)}")
+            fields = Recipe.model_fields if len(item["loc"]) > 1 else model.model_fields
+            yield Fault(key, f"unknown setting; allowed: {', '.join(fields)}")
+        elif item["type"] == "missing":
+            yield Fault(key, "is missing")
         else:
             yield Fault(key, f"{item['input']!r} is not allowed: {item['msg'][0].lower()}{item['msg'][1:]}")
 

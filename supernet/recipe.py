@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 class Recipe(BaseModel):
     """Settings of one training. Two trainings with equal recipes, data and code give equal weights on a CPU."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    seed: int = Field(0, ge=0, description="of weights, data order, architectures and dropout")
+    seed: int = Field(0, ge=0, lt=2**63, description="of weights, data order, architectures and dropout")
     steps: int = Field(1000, ge=1, description="optimiser steps")
     batch_size: int = Field(16, ge=1, description="sequences of one forward pass, over all workers")
     accumulate: int = Field(1, ge=1, description="forward passes whose gradients make one step")
