@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -58,7 +59,8 @@ class Files:
         with self.path.open("a", encoding="utf-8") as file:
             file.write("".join(f"{step},{name},{value!r}\n" for name, value in metrics.items()))
         for name, value in metrics.items():
-            self.writer.add_scalar(name, value, step)
+            if math.isfinite(value):  # TensorBoard draws no others, and its writer would complain of each
+                self.writer.add_scalar(name, value, step)
 
 
 def step_metrics(report: StepReport) -> dict[str, float]:
@@ -71,7 +73,7 @@ def read_rows(path: Path) -> Iterator[str]:
     """The whole rows of a metrics file; a row cut off by a kill is left out."""
     if path.is_file():
         for line in path.read_text("utf-8").splitlines(keepends=True)[1:]:
-            if line.endswith("\n") and line.count(",") == 2:
+            if line.endswith("\n") and line.count(",") == 2 and line.split(",")[0].isdecimal():
                 yield line
 
 

@@ -34,7 +34,8 @@ def rank(run: str, n: int, steps: int | None, workers: int, address: str, consol
                        TimeRemainingColumn(elapsed_when_finished=True), console=console)
         with interruptible() as stop, bar:
             if not _train(ranking, bar, workers, address, stop):
-                console.print(f"stopped; go on with the same command: nas rank {run} -n {n}", markup=False)
+                more = f" --steps {steps}" if steps else ""
+                console.print(f"stopped; go on with the same command: nas rank {run} -n {n}{more}", markup=False)
                 return None
             task = bar.add_task("evaluating in the supernet", total=n)
             inherited = []
