@@ -1,0 +1,48 @@
+"""A run small enough for tests: a space and a text in the working directory, and the command line on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from nas import cli
+
+SPACE = """
+{schema_version: 1, name: toy, family: lm, vocab_size: 60, context: 8, width: [8, 12],
+ embedding: {lookup: {rank: [4, full]}}, head: {tied: {}},
+ decoder: {slots: 2, depth: {keep: first, layers: [1, 2]}, layers: {plain: {
+   mixer: {attention: {n_heads: [1, 2], head_dim: 4}}, ffn: {ffn: {inner: [1x, 2x]}}}}}}
+"""
+WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "seven", "wizards", "brew")
+SETTINGS = {"steps": 6, "batch_size": 2, "warmup": 0, "lr": 1e-2, "evaluate_every": 2, "evaluate_limit": 4,
+            "checkpoint_every": 2, "log_every": 1, "n_random": 1, "device": "cpu"}
+
+
+def write_inputs(folder: Path) -> None:
+    """`space.yaml` and `text.txt`."""
+    lines = (" ".join(WORDS[(i * 7 + j * (i % 5 + 1)) % len(WORDS)] for j in range(i % 6 + 2)) for i in range(80))
+    (folder / "space.yaml").write_text(SPACE, "utf-8")
+    (folder / "text.txt").write_text("".join(f"{line} .\n" for line in lines), "utf-8")
+
+
+def options(run: str, **settings: Any) -> list[str]:
+    """The arguments of `nas` that start a run."""
+    sets = [f"--set={key}={value}" for key, value in {**SETTINGS, **settings}.items()]
+    return ["train", "--space", "space.yaml", "--task", "lm", "--data", "train=text.txt", "--data", "vocab_size=60",
+            "--run", run, *sets]
+
+
+def nas(capsys: Any, *argv: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command."""
+    capsys.readouterr()
+    code = cli.main(list(argv))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def refused(capsys: Any, *argv: str) -> str:
+    """What a command says that has to refuse its input: sentences on stderr, no traceback."""
+    code, _, err = nas(capsys, *argv)
+    assert code == 2, err
+    assert err and all(line.startswith("nas: ") for line in err.splitlines()), err
+    return err
