@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nas import cli
-
 SPACE = """
 {schema_version: 1, name: toy, family: lm, vocab_size: 60, context: 8, width: [8, 12],
  embedding: {lookup: {rank: [4, full]}}, head: {tied: {}},
@@ -15,7 +13,8 @@ SPACE = """
 """
 WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "seven", "wizards", "brew")
 SETTINGS = {"steps": 6, "batch_size": 2, "warmup": 0, "lr": 1e-2, "evaluate_every": 2, "evaluate_limit": 4,
-            "checkpoint_every": 2, "log_every": 1, "n_random": 1, "device": "cpu"}
+            "checkpoint_every": 2, "log_every": 1, "n_random": 1, "layerdrop": 0.2, "patience": 9,
+            "device": "cpu"}
 
 
 def write_inputs(folder: Path) -> None:
@@ -34,6 +33,8 @@ def options(run: str, **settings: Any) -> list[str]:
 
 def nas(capsys: Any, *argv: str) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a command."""
+    from nas import cli
+
     capsys.readouterr()
     code = cli.main(list(argv))
     captured = capsys.readouterr()

@@ -10,34 +10,23 @@ from pathlib import Path
 import pytest
 
 from nas import rank, rank_command, scratch
+from nas.ranking import ceiling
+from nas.ranking.plot import scatter
 from nas.run_dir import RunDir
 from search_spaces import load_architecture
-from tests.nas.runs import nas, options, refused, write_inputs
+from tests.nas.runs import nas, refused
 
 RANK = ("rank", "a", "-n", "5", "--steps", "4")
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A folder with a finished run `a`, to be copied."""
-    folder = tmp_path_factory.mktemp("trained")
-    write_inputs(folder)
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        from nas import cli
-
-        assert cli.main(options("a", dropout=0.2, layerdrop=0.2, patience=1)) == 0
-    finally:
-        os.chdir(before)
-    return folder
-
-
 @pytest.fixture(autouse=True)
-def here(trained, tmp_path, monkeypatch):
-    shutil.copytree(trained, tmp_path / "here")
-    monkeypatch.chdir(tmp_path / "here")
+def here(finished, tmp_path, monkeypatch):
+    """A folder with the finished run; figures from few draws, and no picture."""
+    monkeypatch.chdir(tmp_path)
+    finished()
     monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr(ceiling, "SIMULATIONS", 5)
+    monkeypatch.setattr(rank, "scatter", lambda frame, report, path: path.write_text("<svg/>", "utf-8"))
 
 
 @pytest.fixture
@@ -61,7 +50,8 @@ def table():
         return list(csv.DictReader(file))
 
 
-def test_a_report_with_table_figures_and_picture(capsys, fits):
+def test_a_report_with_table_figures_and_picture(capsys, fits, monkeypatch):
+    monkeypatch.setattr(rank, "scatter", scatter)
     code, out, err = nas(capsys, *RANK)
     assert (code, err) == (0, "")
     for text in ("5 architectures, all", "of nearly equal MACs", "the supernet's loss", "parameters", "depth",
@@ -178,9 +168,9 @@ def test_asked_wrongly(capsys, argv, says):
     assert says in err and len(err.splitlines()) == 1
 
 
-def test_the_chosen_do_not_depend_on_the_call(trained):
+def test_the_chosen_do_not_depend_on_the_call():
     one, other = (rank.Ranking(RunDir.open("a"), 5, 4) for _ in range(2))
     assert [training.folder for training in one.trainings()] == [training.folder for training in other.trainings()]
     recipe = one.trainings()[0].recipe
-    assert (recipe.steps, recipe.layerdrop, recipe.patience, recipe.evaluate_every, recipe.dropout) == (4, 0, 0, 0, 0.2)
+    assert (recipe.steps, recipe.layerdrop, recipe.patience, recipe.evaluate_every, recipe.dropout) == (4, 0, 0, 0, 0.1)
     assert [training.recipe.seed for training in one.trainings()] == [0] * 5 + [1] * 2

@@ -131,16 +131,16 @@ class TestFiles:
 
 
 class TestResume:
-    def test_a_finished_run_stays_as_it_is(self, capsys):
-        started(capsys)
+    def test_a_finished_run_stays_as_it_is(self, capsys, finished):
+        finished()
         before, rows = state("a"), metrics("a")
         code, out, err = nas(capsys, "train", "--resume", "a")
         assert (code, err) == (0, "")
         assert "going on after step 6 of 6" in out and "trained for 6 steps" in out
         assert (state("a"), metrics("a")) == (before, rows)
 
-    def test_weights_that_were_lost_are_written_again(self, capsys):
-        started(capsys, ema=0.9)
+    def test_weights_that_were_lost_are_written_again(self, capsys, finished):
+        finished()
         before = state("a")
         Path("runs/a/supernet.safetensors").unlink()
         assert nas(capsys, "train", "--resume", "a")[0] == 0
@@ -161,15 +161,15 @@ class TestResume:
         (("--task", "translation"), "task is lm in the run, asked for translation"),
         (("--run", "b"), "--run: goes with a new run; --resume a already names one"),
     ])
-    def test_what_decides_the_weights_cannot_change(self, capsys, argv, says):
-        started(capsys)
+    def test_what_decides_the_weights_cannot_change(self, capsys, argv, says, finished):
+        finished()
         before, config = state("a"), Path("runs/a/config.yaml").read_bytes()
         err = refused(capsys, "train", "--resume", "a", *argv)
         assert says in err and len(err.splitlines()) == 1
         assert (state("a"), Path("runs/a/config.yaml").read_bytes()) == (before, config)
 
-    def test_every_difference_is_told_at_once(self, capsys):
-        started(capsys)
+    def test_every_difference_is_told_at_once(self, capsys, finished):
+        finished()
         err = refused(capsys, "train", "--resume", "a", "--set", "steps=9", "--set", "seed=1", "--set", "keep=5")
         assert [line.split(" is ")[0] for line in err.splitlines()] == ["nas: runs/a: seed", "nas: runs/a: steps"]
 
@@ -182,8 +182,8 @@ class TestResume:
         assert (config.training.device, config.training.keep, config.training.log_every) == ("auto", 1, 2)
         assert [path.name for path in Path("runs/a/checkpoints").iterdir()] == ["step-00000006"]
 
-    def test_a_device_that_is_not_there_leaves_the_run_alone(self, capsys):
-        started(capsys)
+    def test_a_device_that_is_not_there_leaves_the_run_alone(self, capsys, finished):
+        finished()
         config = Path("runs/a/config.yaml").read_bytes()
         err = refused(capsys, "train", "--resume", "a", "--set", "device=cuda:77")
         assert "device: 'cuda:77' cannot be used" in err
@@ -194,8 +194,8 @@ class TestResume:
         started(capsys, "there")
         assert "runs here: there" in refused(capsys, "train", "--resume", "a")
 
-    def test_data_or_a_space_that_changed_are_told(self, capsys):
-        started(capsys)
+    def test_data_or_a_space_that_changed_are_told(self, capsys, finished):
+        finished()
         kept = Path("runs/a/space.yaml").read_text("utf-8")
         Path("runs/a/space.yaml").write_text(kept.replace("[8, 12]", "[8, 16]"), "utf-8")
         assert "runs/a/space.yaml: is not what the run was started with" in refused(capsys, "train", "--resume", "a")
@@ -287,8 +287,8 @@ class TestTrouble:
         assert {path.name for path in Path("runs/a").glob("*supernet*")} == set()
         assert nas(capsys, "train", "--resume", "a")[0] == 0
 
-    def test_a_damaged_checkpoint_is_told_in_one_sentence(self, capsys):
-        started(capsys)
+    def test_a_damaged_checkpoint_is_told_in_one_sentence(self, capsys, finished):
+        finished()
         path = Path("runs/a/checkpoints/step-00000006/state.safetensors")
         path.write_bytes(path.read_bytes()[:1000])
         err = refused(capsys, "train", "--resume", "a")
@@ -309,14 +309,14 @@ class TestTrouble:
          "training.stebs: unknown setting; allowed: seed, steps,"),
         (b"schema_version: 2\nspace: s\ntask: lm\n", "schema_version: 2 is not allowed: input should be 1"),
     ])
-    def test_a_damaged_config_is_told_in_one_sentence(self, capsys, content, says):
-        started(capsys)
+    def test_a_damaged_config_is_told_in_one_sentence(self, capsys, content, says, finished):
+        finished()
         Path("runs/a/config.yaml").write_bytes(content)
         err = refused(capsys, "train", "--resume", "a")
         assert says in err and len(err.splitlines()) == 1
 
-    def test_other_damaged_files_are_told(self, capsys):
-        started(capsys)
+    def test_other_damaged_files_are_told(self, capsys, finished):
+        finished()
         Path("runs/a/metrics.csv").write_text("step,metric,value\n\0\0,,\nx,y,z\n6,train/lr,0.1\n", "utf-8")
         assert nas(capsys, "train", "--resume", "a")[0] == 0
         assert metrics("a") == [(6, "train/lr", 0.1)]
@@ -332,8 +332,8 @@ def _hold(folder, ready, done):
 
 
 class TestLock:
-    def test_two_processes_do_not_work_on_one_run(self, capsys, here):
-        started(capsys)
+    def test_two_processes_do_not_work_on_one_run(self, capsys, here, finished):
+        finished()
         context = multiprocessing.get_context("fork")
         ready, done = context.Event(), context.Event()
         other = context.Process(target=_hold, args=(here, ready, done))
@@ -349,8 +349,8 @@ class TestLock:
 
 
 class TestAskedWrongly:
-    def test_a_name_is_taken_once(self, capsys):
-        started(capsys)
+    def test_a_name_is_taken_once(self, capsys, finished):
+        finished()
         before = state("a")
         err = refused(capsys, *options("a", seed=1))
         assert "runs/a: exists; go on with it by nas train --resume a, or take another name" in err
@@ -441,8 +441,8 @@ class TestAskedWrongly:
         path.write_bytes(good)
         started(capsys)
 
-    def test_a_run_that_went_on_without_its_data_is_kept(self, capsys):
-        started(capsys)
+    def test_a_run_that_went_on_without_its_data_is_kept(self, capsys, finished):
+        finished()
         shutil.rmtree("runs/a/data")
         Path("text.txt").unlink()
         assert "text.txt: no such file" in refused(capsys, "train", "--resume", "a")
