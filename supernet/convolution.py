@@ -18,12 +18,13 @@ class ConvBranch(nn.Module):
 
     Args:
         causal: whether the window ends at the position itself instead of being centred on it.
+        first: which of the model's channels its first one is; in the store a channel keeps its place.
     """
 
     def __init__(self, *, channels: int, kernel: int, conv_heads: int, conv: str, glu: bool, causal: bool,
-                 bias: bool) -> None:
+                 bias: bool, first: int = 0) -> None:
         super().__init__()
-        self.channels, self.kernel, self.conv_heads = channels, kernel, conv_heads
+        self.channels, self.kernel, self.conv_heads, self.first = channels, kernel, conv_heads, first
         self.glu, self.causal, self.dynamic = glu, causal, conv == "dynamic"
         self.enter = nn.Linear(channels, 2 * channels if glu else channels, bias=bias)
         if self.dynamic:
@@ -58,15 +59,16 @@ class ConvBranch(nn.Module):
     def layouts(self) -> dict[str, Layout]:
         """Shorter kernels are the middle (or, causal, the end) of longer ones; GLU halves are stored apart."""
         near = "suffix" if self.causal else "center"
-        c, halves = self.channels, 2 if self.glu else 1
+        c, at, halves, bank = self.channels, self.first, 2 if self.glu else 1, "glu" if self.glu else ""
         found = {
-            "enter.weight": Layout((halves, c, c), bank="glu" if self.glu else ""),
-            "leave.weight": Layout(gain=RESIDUAL_GAIN),
+            "enter.weight": Layout((halves, c, c), ("prefix", at, at), bank=bank),
+            "leave.weight": Layout(keep=(at, at), gain=RESIDUAL_GAIN),
         }
         if self.enter.bias is not None:
-            found["enter.bias"] = Layout((halves, c), bank="glu" if self.glu else "")
+            found["enter.bias"] = Layout((halves, c), ("prefix", at), bank=bank)
+            found["leave.bias"] = Layout(keep=(at,))
         if self.dynamic:
-            found["kernels.weight"] = Layout((self.conv_heads, self.kernel, c), ("prefix", near, "prefix"))
+            found["kernels.weight"] = Layout((self.conv_heads, self.kernel, c), ("prefix", near, at))
         else:
             found["weight"] = Layout(keep=("prefix", near), init="zeros")
         return found

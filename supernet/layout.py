@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from search_spaces.errors import InputError
 
-KEEP = ("prefix", "center", "suffix")
+Keep = str | int
+"""`prefix`, `center`, `suffix`, or where a slice starts."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Layout:
     Args:
         shape: the finer shape the store keeps, where elastic numbers multiply into one axis
             (heads x head size); the plain tensor is its reshape.
-        keep: per axis of that shape which end a slice keeps: `prefix`, `center` or `suffix`.
+        keep: per axis of that shape which end a slice keeps, `prefix`, `center` or `suffix`, or the index it
+            starts at, where places in the store mean something (channels that are split between branches).
         bank: a name for values that share nothing; tensors of different banks never overlap.
         parts: (axis, sizes): the axis is made of several segments; each is stored for itself.
         inputs: axes summed over when the tensor is applied; their product is the fan-in.
@@ -35,7 +37,7 @@ class Layout:
     """
 
     shape: tuple[int, ...] | None = None
-    keep: tuple[str, ...] | None = None
+    keep: tuple[Keep, ...] | None = None
     bank: str = ""
     parts: tuple[int, tuple[int, ...]] | None = None
     inputs: tuple[int, ...] = (-1,)
@@ -54,15 +56,20 @@ class Piece:
 
     name: str
     shape: tuple[int, ...]
-    keep: tuple[str, ...]
+    keep: tuple[Keep, ...]
+
+    @property
+    def extent(self) -> tuple[int, ...]:
+        """How large the stored tensor has to be at least."""
+        return tuple(need + (keep if isinstance(keep, int) else 0) for need, keep in zip(self.shape, self.keep))
 
     def window(self, stored: tuple[int, ...]) -> tuple[slice, ...]:
         """The slice of a stored tensor of that shape."""
         return tuple(_window(have, need, keep) for have, need, keep in zip(stored, self.shape, self.keep))
 
 
-def _window(have: int, need: int, keep: str) -> slice:
-    start = {"prefix": 0, "center": (have - need) // 2, "suffix": have - need}[keep]
+def _window(have: int, need: int, keep: Keep) -> slice:
+    start = keep if isinstance(keep, int) else {"prefix": 0, "center": (have - need) // 2, "suffix": have - need}[keep]
     return slice(start, start + need)
 
 
@@ -112,7 +119,7 @@ def _layouts(module: nn.Module) -> dict[str, Layout]:
 
 def _pieces(name: str, plain_shape: tuple[int, ...], layout: Layout) -> Iterator[Piece]:
     shape = layout.shape or plain_shape
-    keep = layout.keep or ("prefix",) * len(shape)
+    keep: tuple[Keep, ...] = layout.keep or ("prefix",) * len(shape)
     stored = f"{name}@{layout.bank}" if layout.bank else name
     if layout.parts is None:
         yield Piece(stored, shape, keep)

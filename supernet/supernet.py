@@ -72,7 +72,7 @@ class Supernet(nn.Module):
         names = tuple(store_name(step.path, step.unit, piece.name) for piece in entry.pieces)
         stored = [self.get_stored(name).shape for name in names]
         for name, piece, shape in zip(names, entry.pieces, stored):
-            if any(need > have for need, have in zip(piece.shape, shape)):
+            if any(need > have for need, have in zip(piece.extent, shape)):
                 raise InputError(f"supernet of {self.space.name}",
                                  f"{name} is stored as {tuple(shape)}, too small for {piece.shape}; "
                                  "the architecture is not of this space")
@@ -196,8 +196,8 @@ def _largest_shapes(space: SearchSpace) -> tuple[dict[str, tuple[int, ...]], dic
             for entry in unit_entries(unit):
                 for piece in entry.pieces:
                     name = store_name(path, unit, piece.name)
-                    known = shapes.get(name, piece.shape)
-                    shapes[name] = tuple(map(max, known, piece.shape))
+                    known = shapes.get(name, piece.extent)
+                    shapes[name] = tuple(map(max, known, piece.extent))
                     owners[name] = entry
     return shapes, owners
 

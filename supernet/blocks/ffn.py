@@ -34,10 +34,11 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor, call: Call) -> Tensor:
         if self.gate is None:
             return self.down(self.drop(self.activate(self.up(x))))
-        return self.down(self.drop(self.activate(self.gate(x)) * self.up(x)))
+        return self.down(self.drop(self.activate(self.up(x)) * self.gate(x)))
 
     def layouts(self) -> dict[str, Layout]:
-        return {"down.weight": Layout(gain=RESIDUAL_GAIN)}
+        """A gate starts open, so that both forms start as one: they share `up` and `down`."""
+        return {"down.weight": Layout(gain=RESIDUAL_GAIN), "gate.bias": Layout(init="ones")}
 
 
 KIND = Kind(

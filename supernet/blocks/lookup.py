@@ -67,7 +67,11 @@ class Lookup(nn.Module):
         return x if self.norm is None else self.norm(x)
 
     def layouts(self) -> dict[str, Layout]:
-        return {name: Layout(init=TABLE_STD) for name in ("table.weight", "place.weight", "types.weight")}
+        """A table that is mapped to the width and one that is read as it stands have nothing in common."""
+        found = {name: Layout(init=TABLE_STD) for name in ("table.weight", "place.weight", "types.weight")}
+        if self.project is None:
+            found["table.weight"] = Layout(init=TABLE_STD, bank="direct")
+        return found
 
 
 def _canonical(dims: dict[str, Value], facts: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:

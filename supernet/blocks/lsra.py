@@ -33,7 +33,7 @@ class LongShortRange(nn.Module):
             rotary_length=context if positions == "rotary" else 0,
         )
         self.convolve = ConvBranch(channels=width - self.split, kernel=kernel, conv_heads=conv_heads, conv=conv,
-                                   glu=glu, causal=causal, bias=bias)
+                                   glu=glu, causal=causal, bias=bias, first=self.split)
 
     def forward(self, x: Tensor, call: Call) -> Tensor:
         far, near = x[..., : self.split], x[..., self.split :]
