@@ -1,0 +1,61 @@
+"""What a supernet's weights are worth: the smallest, a median and the largest architecture against plain models.
+
+    python benchmarks/inherited_quality.py RUN
+
+For a finished run of `nas train`. The plain models are trained from scratch with the run's settings on as many tokens;
+their results stay in the run's folder. Prints one JSON line: validation metrics of each, and the curve of the supernet's training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+
+import pandas as pd
+import torch
+
+from nas import tasks
+from nas.costs import count
+from nas.run_dir import RunDir
+from nas.scratch import train_plain
+from nas.train import inherited, load_supernet, prepare
+from search_spaces import Architecture, SearchSpace
+
+SAMPLES = 101
+
+
+def median_architecture(space: SearchSpace) -> Architecture:
+    """The one of median cost among seeded samples."""
+    drawn = [space.sample(random.Random(seed)) for seed in range(SAMPLES)]
+    return sorted(drawn, key=lambda arch: count(arch, space.context).macs)[SAMPLES // 2]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    run = RunDir.open(options.run)
+    config, prepared = run.config(), prepare(run)
+    task, space = tasks.get(config.task), prepared.space
+    net = load_supernet(run, space)
+    recipe = config.training.model_copy(update={"evaluate_every": 0, "patience": 0, "layerdrop": 0.0})
+    archs = {"smallest": space.smallest(), "median": median_architecture(space), "largest": space.largest()}
+    line = {"benchmark": "inherited_quality", "run": run.name, "space": space.name, "steps": recipe.steps}
+    for name, arch in archs.items():
+        plain = train_plain(arch, task, prepared, recipe, run.path / "plain" / f"{name}-{arch.key[:16]}")
+        found = {"inherited": inherited(net, arch, task, prepared, recipe.batch_size), "plain": plain}
+        line[name] = {"params": count(arch, space.context).params,
+                      **{kind: {metric: round(value, 4) for metric, value in metrics.items()}
+                         for kind, metrics in found.items()}}
+    rows = pd.read_csv(run.path / "metrics.csv")
+    for end in ("largest", "smallest"):
+        of_end = rows[rows["metric"] == f"valid/{end}/loss"]
+        line[f"curve_{end}"] = {int(step): round(loss, 3) for step, loss in zip(of_end["step"], of_end["value"])}
+    print(json.dumps(line))
+
+
+if __name__ == "__main__":
+    main()
