@@ -3,7 +3,8 @@
     python benchmarks/inherited_quality.py RUN
 
 For a finished run of `nas train`. The plain models are trained from scratch with the run's settings on as many tokens;
-their results stay in the run's folder. Prints one JSON line: validation metrics of each, and the curve of the supernet's training.
+their results stay in the run's folder. Prints one JSON line: validation metrics of each, and the curve of the
+supernet's training.
 """
 
 from __future__ import annotations
