@@ -6,6 +6,8 @@ import multiprocessing
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -226,6 +228,17 @@ class TestStopping:
         assert state("stopped") == state("straight")
         rows = [[row for row in metrics(run) if row[1] != "train/tokens_per_s"] for run in ("stopped", "straight")]
         assert rows[0] == rows[1]
+
+    def test_another_process_ends_it_alike(self, capsys, monkeypatch):
+        """Sets have another order in each process; nothing may depend on it."""
+        started(capsys, "straight", **LIVELY)
+        assert interrupted(capsys, monkeypatch, options("moved", **LIVELY), at=3)[0] == 130
+        hashes = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+        code = "import sys, torch; torch.set_num_threads(1); from nas.cli import main; sys.exit(main())"
+        done = subprocess.run([sys.executable, "-c", code, "train", "--resume", "moved"], capture_output=True,
+                              text=True, timeout=120, env={**os.environ, "PYTHONHASHSEED": hashes})
+        assert (done.returncode, done.stderr) == (0, "")
+        assert state("moved") == state("straight")
 
     def test_a_second_signal_breaks_off_and_rows_are_not_doubled(self, capsys, monkeypatch):
         started(capsys, "straight", **LIVELY)

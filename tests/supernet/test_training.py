@@ -25,6 +25,12 @@ def take(trainer, steps):
     return [trainer.step() for _ in range(steps)]
 
 
+def pieces(arch):
+    """(name, piece) of every stored tensor that an architecture reads."""
+    return [(store_name(step.path, step.unit, piece.name), piece)
+            for step in plan(arch) for entry in unit_entries(step.unit) for piece in entry.pieces]
+
+
 class TestLearningRate:
     def test_it_rises_then_falls_along_half_a_cosine(self):
         made = Recipe(lr=2.0, warmup=4, steps=14, final_lr=0.1)
@@ -99,10 +105,10 @@ class TestLearning:
                 labels = torch.where(target_mask, (target + 1) % 20, IGNORE)
                 return Batch(source, labels, target, mask, target_mask)
 
-        trainer = supernet_trainer(SEQ2SEQ, Pairs(), layerdrop=0.3, dropout=0.1, steps=40)
-        reports = take(trainer, 40)
+        trainer = supernet_trainer(SEQ2SEQ, Pairs(), layerdrop=0.3, dropout=0.1, steps=20)
+        reports = take(trainer, 20)
         assert reports[0].tokens == 10 + 7
-        assert reports[-1].losses[0] < reports[0].losses[0] - 1
+        assert reports[-1].losses[0] < reports[0].losses[0] - 0.5
 
     def test_bf16_reaches_the_logits_and_not_the_weights(self):
         trainer = plain_trainer(precision="bf16")
@@ -148,8 +154,7 @@ class TestGradients:
         trainer = Trainer(net, Fixed(arch), made, Rows())
         before = weights(trainer)
         take(trainer, 3)
-        used = {store_name(step.path, step.unit, piece.name)
-                for step in plan(arch) for entry in unit_entries(step.unit) for piece in entry.pieces}
+        used = {name for name, _ in pieces(arch)}
         unused = set(trainer.named) - used
         assert unused and used
         for name, parameter in trainer.named.items():
@@ -159,14 +164,20 @@ class TestGradients:
             if name in unused:
                 assert torch.equal(trainer.averages[name], before[name])
 
-    def test_gradients_do_not_reach_outside_the_slices(self):
-        trainer = Trainer(Supernet(LM), Fixed(LM.smallest()), recipe(weight_decay=0.0), Rows())
-        name = next(name for name, p in trainer.named.items() if "lookup" in name and p.ndim == 2)
-        before = trainer.named[name].detach().clone()
+    def test_what_lies_outside_the_slices_does_not_move(self):
+        arch = LM.smallest()
+        trainer = Trainer(Supernet(LM), Fixed(arch), recipe(weight_decay=0.0), Rows())
+        before = weights(trainer)
         take(trainer, 2)
-        moved = (trainer.named[name] != before).any(0)
-        assert moved.any() and not moved.all()
-        assert torch.equal(moved, trainer.named[name].grad.ne(0).any(0))
+        moved = {name: p.detach() - before[name] for name, p in trainer.named.items()}
+        sliced = set()
+        for name, piece in pieces(arch):
+            inside = piece.window(tuple(moved[name].shape))
+            assert moved[name][inside].any(), name
+            moved[name][inside] = 0
+            sliced |= {name} if piece.shape != tuple(moved[name].shape) else set()
+        assert sliced
+        assert [name for name, change in moved.items() if change.any()] == []
 
     def test_norms_and_biases_do_not_decay(self):
         model = Transformer(LM.largest())
