@@ -27,7 +27,7 @@ from supernet.sampling import Fixed, Sandwich
 from supernet.training import Trainer
 
 SPACE, LENGTH = "lm-small", 128
-RECIPE = Recipe(batch_size=8, dropout=0.0, steps=10_000)
+RECIPE = Recipe(dropout=0.0, steps=10_000)
 
 
 class RandomTokens:

@@ -71,8 +71,6 @@ def _check_room(workers: int) -> None:
 def train_on_ray(run: RunDir, workers: int, address: str, bar: Bar, stop: Callable[[], bool]) -> bool:
     """Train a run's supernet in several processes; false where `stop` ended it early. Raises InputError."""
     recipe = run.config().training
-    if recipe.batch_size < workers:
-        raise InputError("--workers", f"{workers} workers cannot share a batch_size of {recipe.batch_size}")
     _stop_file(run).unlink(missing_ok=True)
     _failure_file(run).unlink(missing_ok=True)
     with cluster(address, workers):

@@ -15,15 +15,16 @@ from nas.run_dir import RunDir
 from nas.tasks.base import Prepared
 from search_spaces import Fault, InputError, load_space
 from supernet.checkpoint import Checkpoints, newest_step, read_progress
+from supernet.recipe import Recipe
 
 
 def train(*, space: str | None, task: str | None, data: Sequence[str], run: str | None, settings: Sequence[str],
           resume: str | None, workers: int, address: str, console: Console) -> bool:
     """Start or resume a run; false where it was stopped before the end. Raises InputError."""
     if resume is not None:
-        found = _resumed(resume, space, task, data, run, settings)
+        found = _resumed(resume, space, task, data, run, settings, workers)
     else:
-        found = _started(space, task, data, run, settings)
+        found = _started(space, task, data, run, settings, workers)
     with found.locked():
         prepared = _prepared(found)
         for note in prepared.notes:
@@ -32,13 +33,13 @@ def train(*, space: str | None, task: str | None, data: Sequence[str], run: str 
 
 
 def _started(space: str | None, task: str | None, data: Sequence[str], run: str | None,
-             settings: Sequence[str]) -> RunDir:
+             settings: Sequence[str], workers: int) -> RunDir:
     missing = [option for option, given in (("--space", space), ("--task", task), ("--run", run)) if given is None]
     if space is None or task is None or run is None:
         raise InputError("", f"a new run needs {' and '.join(missing)}; an old one goes on with --resume NAME")
     config = RunConfig(space=space, task=task, data=parse_settings(data, "--data"),
                        training=make_recipe(parse_settings(settings, "--set")))
-    stage.pick_device(config.training.device)
+    _check_machine(config.training, workers)
     family = tasks.get(task).family
     if load_space(space).family != family:
         raise InputError(f"task {task}", f"needs a space of the family {family}; {space} is {load_space(space).family}")
@@ -46,7 +47,7 @@ def _started(space: str | None, task: str | None, data: Sequence[str], run: str 
 
 
 def _resumed(name: str, space: str | None, task: str | None, data: Sequence[str], run: str | None,
-             settings: Sequence[str]) -> RunDir:
+             settings: Sequence[str], workers: int) -> RunDir:
     """The run to go on with. Raises InputError for everything that is asked otherwise than it was started."""
     if run is not None and run != name:
         raise InputError("--run", f"goes with a new run; --resume {name} already names one")
@@ -59,10 +60,17 @@ def _resumed(name: str, space: str | None, task: str | None, data: Sequence[str]
     faults = [Fault("", f"{difference}; to change it, start a new run") for difference in old.differences(new)]
     if faults:
         raise InputError(str(found.path), faults)
-    stage.pick_device(new.training.device)
+    _check_machine(new.training, workers)
     with found.locked():
         found.write_config(new)
     return found
+
+
+def _check_machine(recipe: Recipe, workers: int) -> None:
+    """Raises InputError where there is no such device, or a worker would get no row of a batch."""
+    stage.pick_device(recipe.device)
+    if recipe.batch_size < workers:
+        raise InputError("--workers", f"{workers} workers cannot share a batch_size of {recipe.batch_size}")
 
 
 def _prepared(run: RunDir) -> Prepared:

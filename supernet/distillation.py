@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from supernet.batch import IGNORE
@@ -22,7 +21,8 @@ def labelled(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
 def label_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
     """The summed cross-entropy of (n, classes) logits in nats."""
-    return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)
+    loss: Tensor = _LabelCrossEntropy.apply(logits, labels, smoothing)  # type: ignore[no-untyped-call]
+    return loss
 
 
 def soft_targets(teacher: Tensor, labels: Tensor, trust: float, smoothing: float = 0.0) -> Tensor:
@@ -31,10 +31,11 @@ def soft_targets(teacher: Tensor, labels: Tensor, trust: float, smoothing: float
     Mixing targets is the same as mixing losses, and costs every student one loss instead of two.
 
     Args:
-        teacher: (n, classes) logits.
+        teacher: (n, classes) logits that nobody needs any more: their memory is used.
         trust: the teacher's share, from 0 to 1.
     """
-    targets = teacher.detach().softmax(-1)
+    logits = teacher.detach()
+    targets = logits.sub_(logits.logsumexp(-1, keepdim=True)).exp_()
     if trust < 1:
         rest = 1 - trust
         targets.mul_(trust).add_(rest * smoothing / targets.shape[-1])
@@ -47,6 +48,29 @@ def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """The summed cross-entropy of (n, classes) logits against distributions, whose gradient stops at the logits."""
     loss: Tensor = _SoftCrossEntropy.apply(logits, targets)  # type: ignore[no-untyped-call]
     return loss
+
+
+class _LabelCrossEntropy(torch.autograd.Function):
+    """Keeps the logits alone, which the teacher of a sandwich needs anyway; torch's own keeps their log-softmax too."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+        normaliser = logits.logsumexp(-1, keepdim=True)
+        ctx.save_for_backward(logits, labels, normaliser)
+        ctx.smoothing = smoothing
+        expected = (1 - smoothing) * logits.gather(1, labels[:, None]).sum()
+        if smoothing:
+            expected = expected + smoothing * logits.mean(-1).sum()
+        return normaliser.sum() - expected
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        logits, labels, normaliser = ctx.saved_tensors
+        found = (logits - normaliser).exp_()
+        if ctx.smoothing:
+            found -= ctx.smoothing / logits.shape[-1]
+        right = torch.full_like(normaliser, ctx.smoothing - 1)
+        return found.scatter_add_(1, labels[:, None], right).mul_(gradients[0]), None, None
 
 
 class _SoftCrossEntropy(torch.autograd.Function):

@@ -84,7 +84,7 @@ class Progressive:
     def draw(self, step: int) -> tuple[Architecture, ...]:
         """Largest, smallest of what is open, samples of what is open."""
         rng = generator(self.seed, "progressive", step)
-        stage = 4 if self.steps == 0 else min(4 * step // self.steps, 4)
+        stage = 3 if self.steps == 0 else min(3 * step // self.steps, 3)
         top = extreme(self.space, -1, rng)
         small = extreme(self.space, 0, rng)
         drawn = [{name: rng.choice(values) for name, values in self.space.genes.items()} for _ in range(self.n_random)]

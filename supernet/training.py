@@ -110,11 +110,11 @@ class Trainer:
                 loss = label_loss(logits, labels, self.recipe.label_smoothing)
             else:
                 loss = soft_loss(logits, targets)
-            if i == 0 and len(archs) > 1:
-                targets = soft_targets(logits, labels, self.recipe.distill, self.recipe.label_smoothing)
             (loss / (n_labels * len(archs))).backward()  # type: ignore[no-untyped-call]
             found.append(loss.detach().double().cpu() / n_labels)
-            del logits, loss
+            if i == 0 and len(archs) > 1:
+                targets = soft_targets(logits, labels, self.recipe.distill, self.recipe.label_smoothing)
+            del logits, loss  # before the next forward pass needs the memory
         return torch.stack(found)
 
     def logits(self, arch: Architecture, batch: Batch) -> Tensor:

@@ -16,7 +16,8 @@ from supernet import Supernet, extract
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in (
-    *ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("supernet/*/README.md")))
+    *ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("supernet/*/README.md"),
+    *ROOT.glob("nas/*/README.md")))
 
 
 def blocks(document, language):
@@ -38,8 +39,9 @@ def squeezed(line):
     return " ".join(line.split())
 
 
-def test_readme_commands_print_what_is_shown(capsys, monkeypatch):
+def test_readme_commands_print_what_is_shown(capsys, monkeypatch, tmp_path):
     """In one process, through what the installed `nas` calls: starting torch each time would take most of the time."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)
     shown = commands("README.md")
     assert len(shown) >= 4

@@ -107,10 +107,7 @@ def test_a_mistake_of_the_users_is_told_once_and_not_tried_again(tmp_path):
         on_ray(run)
 
 
-def test_more_workers_than_rows_or_cpus_are_refused(tmp_path):
-    run = started(tmp_path, "run", batch_size=1)
-    with pytest.raises(InputError, match="2 workers cannot share a batch_size of 1"):
-        on_ray(run)
+def test_more_workers_than_cpus_are_refused():
     with pytest.raises(InputError, match="500 workers need as many CPUs"), cluster("local", 500):
         pass
 

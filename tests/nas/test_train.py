@@ -126,6 +126,11 @@ class TestFiles:
         assert stage.prepare(RunDir.open("a")).space.vocab_size == 60
         assert load_space("runs/a/space.yaml").vocab_size == 999
 
+    def test_workers_without_a_row_are_refused_before_anything_is_made(self, capsys):
+        says = refused(capsys, *options("toy", batch_size=2), "--workers", "3")
+        assert "3 workers cannot share a batch_size of 2" in says
+        assert not Path("runs/toy").exists()
+
     def test_a_run_can_stand_anywhere(self, capsys):
         started(capsys, "elsewhere/deep/a")
         assert Path("elsewhere/deep/a/supernet.safetensors").is_file()

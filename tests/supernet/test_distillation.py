@@ -42,18 +42,18 @@ def test_soft_loss_neither_overflows_nor_teaches_the_teacher():
 @pytest.mark.parametrize("trust", [0.0, 0.3, 1.0])
 def test_mixing_targets_is_mixing_losses(trust, smoothing):
     teacher, logits = drawn(5, 7, seed=1), drawn(5, 7)
-    targets = soft_targets(teacher, LABELS, trust, smoothing)
+    targets = soft_targets(teacher.clone(), LABELS, trust, smoothing)
     assert torch.allclose(targets.sum(-1), torch.ones(5, dtype=torch.float64), rtol=1e-12)
     mixed = (trust * -(teacher.softmax(-1) * logits.log_softmax(-1)).sum()
              + (1 - trust) * F.cross_entropy(logits, LABELS, reduction="sum", label_smoothing=smoothing))
     assert torch.allclose(soft_loss(logits, targets), mixed, rtol=1e-12)
 
 
-def test_soft_targets_leave_the_teacher_as_it_was():
+def test_soft_targets_take_the_memory_of_the_teachers_logits():
     teacher = drawn(5, 7).requires_grad_()
-    before = teacher.detach().clone()
-    assert not soft_targets(teacher, LABELS, 0.5, 0.1).requires_grad
-    assert torch.equal(teacher, before)
+    targets = soft_targets(teacher, LABELS, 0.5, 0.1)
+    assert not targets.requires_grad
+    assert targets.data_ptr() == teacher.data_ptr()
 
 
 def test_label_loss_is_summed_and_smoothed():
@@ -62,6 +62,15 @@ def test_label_loss_is_summed_and_smoothed():
     sharp = -logs[torch.arange(5), LABELS].sum()
     assert torch.allclose(label_loss(logits, LABELS), sharp)
     assert torch.allclose(label_loss(logits, LABELS, 0.2), 0.8 * sharp - 0.2 * logs.mean(-1).sum())
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_label_loss_has_the_gradient_of_autograd(smoothing):
+    ours, textbook = (drawn(5, 7).requires_grad_() for _ in range(2))
+    (2.5 * label_loss(ours, LABELS, smoothing)).backward()
+    (2.5 * F.cross_entropy(textbook, LABELS, reduction="sum", label_smoothing=smoothing)).backward()
+    assert torch.allclose(ours.grad, textbook.grad, rtol=1e-10, atol=1e-14)
+    assert torch.autograd.gradcheck(lambda logits: label_loss(logits, LABELS, smoothing), drawn(5, 7).requires_grad_())
 
 
 def test_only_labels_that_count_are_kept():

@@ -85,23 +85,23 @@ def test_progressive_opens_layers_then_depth_then_the_whole():
         inners |= {(step, arch) for arch in others if any(layer.ffn != top.decoder[0].ffn for layer in arch.decoder)}
     first = [min(step for step, _ in found) for found in (inners, depths, widths)]
     assert first[0] > 0 and first == sorted(set(first))
-    assert first[2] < 40
+    assert first[2] == 40  # which is where everything is open
 
 
 def test_what_is_closed_stays_at_its_greatest():
-    strategy = Progressive(TINY, 3, steps=400)
+    strategy = Progressive(TINY, 3, steps=300)
     assert [len(strategy.draw(step)) for step in (0, 50, 99)] == [1, 1, 1]
     for step in (100, 150, 199):
         for arch in strategy.draw(step):
             assert (arch.width, arch.depth) == (64, 4)
     assert all(arch.width == 64 for step in (200, 299) for arch in strategy.draw(step))
-    drawn = [strategy.draw(step)[1] for step in (400, 500)]
+    drawn = [strategy.draw(step)[1] for step in (300, 500)]
     assert [(arch.width, arch.depth) for arch in drawn] == [(48, 1)] * 2
 
 
 def test_searched_slots_open_with_the_depth():
     space = load_space("encoder-small")
-    strategy = Progressive(space, 0, steps=4)
+    strategy = Progressive(space, 0, steps=3)
     assert strategy.stage_of("encoder.3.keep") == 2
     assert all(arch.depth == 6 for arch in strategy.draw(1))
     assert strategy.draw(2)[1].depth == 2

@@ -80,7 +80,7 @@ def test_every_architecture_starts_near_the_uniform_loss(name):
         with torch.no_grad():
             logits = net(arch, *inputs, **keywords)
         expected_loss = (logits.logsumexp(-1) - logits.mean(-1)).mean()  # over uniformly drawn targets
-        assert 0 <= expected_loss - math.log(logits.shape[-1]) + 1e-6 < 0.2
+        assert 0 <= expected_loss - math.log(logits.shape[-1]) + 1e-6 < 0.25
 
 
 @pytest.mark.parametrize("name", [LM, SEQ2SEQ])
