@@ -33,7 +33,7 @@ def main(folder: Path = Path("runs/demo"), steps: int = 400) -> Path:
     print(f"2. supernet: {stored:,} shared weights hold them all, trained in {run.path}")
 
     rng = random.Random(0)  # noqa: S311
-    archs = [space.smallest(), *(space.sample(rng) for _ in range(SAMPLES)), space.largest()]
+    archs = list(dict.fromkeys((space.smallest(), *(space.sample(rng) for _ in range(SAMPLES)), space.largest())))
     print(f"3. {len(archs)} architectures on those weights:")
     found = {arch: inherited(net, arch, tasks.get(TASK), prepared, 16, limit=LIMIT)["perplexity"] for arch in archs}
     for arch, perplexity in found.items():
