@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import sys
 from importlib.metadata import version
@@ -144,8 +143,9 @@ def published(as_json: Json = False) -> None:
 
 
 RayAddress = Annotated[str, typer.Option(
-    "--ray", metavar="auto|ADDRESS|local", help="The Ray cluster workers run on: the one this machine belongs to, one "
-                                                "by its address, or one on this machine for this command.")]
+    "--ray", metavar="auto|ADDRESS|local",
+    help="The Ray cluster that several --workers run on: the one this machine belongs to, one by its address, or one "
+         "on this machine for this command.")]
 
 
 @app.command(rich_help_panel=TRAIN)
@@ -153,7 +153,7 @@ def train(
     space: Annotated[str | None, typer.Option("--space", metavar="SPACE", autocompletion=_names, show_default=False,
                                               help="A shipped space or a YAML file.")] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="TASK", show_default=False,
-                                             help="lm, classification or translation.")] = None,
+                                             help="What to train for; an unknown name lists the tasks.")] = None,
     data: Annotated[list[str] | None, typer.Option(
         "--data", metavar="KEY=VALUE", show_default=False,
         help="Where the data are, such as train=FILE; several times. Without: data that come along.")] = None,
@@ -257,7 +257,9 @@ def _console() -> Console:
 
 def _print(what: dict[str, Any] | RenderableType) -> None:
     if isinstance(what, dict):
-        print(json.dumps({"schema_version": 1, **what}, indent=2))
+        from nas.run_dir import json_text
+
+        print(json_text({"schema_version": 1, **what}))
     else:
         _console().print(what)
 

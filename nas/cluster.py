@@ -18,7 +18,8 @@ import ray
 import ray.train
 import torch
 import torch.distributed as dist
-from ray.train.torch import TorchConfig, TorchTrainer
+from ray.exceptions import RayError, RayTaskError
+from ray.train.torch import TorchConfig, TorchTrainer, get_device
 
 from nas import train as stage
 from nas.progress import Bar, Files, read_rows
@@ -74,20 +75,22 @@ def train_on_ray(run: RunDir, workers: int, address: str, bar: Bar, stop: Callab
     _stop_file(run).unlink(missing_ok=True)
     _failure_file(run).unlink(missing_ok=True)
     with cluster(address, workers):
-        on_cuda = recipe.device.startswith("cuda") or (recipe.device == "auto" and _cluster_has_gpus(workers))
+        on_cuda = recipe.device != "cpu" and _cluster_has_gpus(workers)
+        if recipe.device == "cuda" and not on_cuda:
+            raise InputError("device", f"cuda needs a GPU for each of {workers} workers; the cluster has fewer")
         trainer = TorchTrainer(
-            _worker, train_loop_config={"path": str(run.path.absolute()), "name": run.name, "cuda": on_cuda},
+            _worker, train_loop_config={"path": str(run.path.absolute()), "cuda": on_cuda},
             torch_config=TorchConfig(backend="nccl" if on_cuda else "gloo"),
             scaling_config=ray.train.ScalingConfig(num_workers=workers, use_gpu=on_cuda),
             run_config=ray.train.RunConfig(name=run.path.name, storage_path=str(run.path.absolute() / "ray"),
                                            failure_config=ray.train.FailureConfig(max_failures=MOST_FAILURES)))
         error = _watch(trainer, run, bar, stop)
     if _failure_file(run).is_file():
-        raise InputError(str(run.path), json.loads(_failure_file(run).read_text("utf-8"))["says"])
+        raise InputError("", json.loads(_failure_file(run).read_text("utf-8"))["says"])
     if error is not None:
         says = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        raise InputError(str(run.path), f"the workers failed {MOST_FAILURES + 1} times ({says}); the last checkpoint "
-                                        f"is intact, go on with nas train --resume {run.name}")
+        raise InputError(str(run.path), f"the workers failed ({says}); the last checkpoint is intact, go on with nas "
+                                        f"train --resume {run.name} --workers {workers} --ray {address}")
     return not _stop_file(run).exists() or run.weights_path.is_file()
 
 
@@ -102,7 +105,13 @@ def in_parallel(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], 
             running.append(remote.remote(function, waiting.pop(0)))
         done, running = ray.wait(running, timeout=POLL_S)
         for reference in done:
-            yield ray.get(reference)
+            try:
+                yield ray.get(reference)
+            except RayTaskError as error:  # its text is the traceback of the other process
+                raise error.cause if isinstance(error.cause, InputError) else error from None
+            except RayError as error:
+                raise InputError("--ray", f"a worker failed ({str(error).splitlines()[0]}); what is finished is kept, "
+                                          "call again to go on") from None
 
 
 def _alone(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -147,9 +156,10 @@ def _worker(config: dict[str, Any]) -> None:
         start = newest_step(run.path / "checkpoints")
         observer = Files(run.path, start, run.config().training.log_every)
     try:
-        stage.train(run, observer, _stop_file(run).exists, workers)
+        device = str(get_device()) if config["cuda"] else "cpu"
+        stage.train(run, observer, _stop_file(run).exists, workers, device=device)
     except InputError as error:
-        write_json(_failure_file(run), {"schema_version": 1, "says": "; ".join(str(fault) for fault in error.faults)})
+        write_json(_failure_file(run), {"schema_version": 1, "says": str(error)})
         raise
 
 

@@ -66,6 +66,7 @@ def _trained(name: str, steps: int) -> RunDir:
 def _difference(net: Supernet, model: Transformer, vocab_size: int, length: int) -> float:
     """The largest difference between the logits of both on random tokens."""
     tokens = torch.randint(vocab_size, (4, length), generator=torch.Generator().manual_seed(0))
+    tokens = tokens.to(next(net.parameters()).device)
     with torch.no_grad():
         return float((net(model.arch, tokens) - model(tokens)).abs().max())
 

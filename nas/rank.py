@@ -38,7 +38,7 @@ class Ranking:
 
     def __init__(self, run: RunDir, n: int, steps: int | None = None) -> None:
         config = run.config()
-        self.run, self.folder = run, run.path / "rank"
+        self.run, self.folder = run, run.path.absolute() / "rank"  # workers may stand elsewhere
         self.prepared = stage.prepare(run)
         self.net = stage.load_supernet(run, self.prepared.space)
         self.recipe = config.training.model_copy(

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from nas.progress import interruptible
 from nas.rank import Ranking, train_one
-from nas.ranking.statistics import Comparison, Report
+from nas.ranking.statistics import INHERITED, Comparison, Report
 from nas.run_dir import RunDir
 from nas.tables import table
 from search_spaces import InputError
@@ -105,11 +105,16 @@ def _sentences(found: Comparison) -> list[Text]:
     if found.ceiling:
         said.append(Text(f"a perfect predictor would reach {found.ceiling.perfect:.2f} "
                          f"({_range(found.ceiling.low, found.ceiling.high)}): the rest is luck of the seed"))
-    unbeaten = [NAMES[each.baseline] for each in found.differences if not each.above_zero]
+    if found.figure(INHERITED).tau is None:
+        return [Text("too few of them, or too alike, to rank")]
+    equal = [NAMES[each.baseline] for each in found.differences if each.tau is None]
+    if equal:
+        said.append(Text(f"the same for all, so no rival: {', '.join(equal)}"))
+    unbeaten = [NAMES[each.baseline] for each in found.differences if each.tau is not None and not each.above_zero]
     if unbeaten:
         said.append(Text(f"not shown to rank better than: {', '.join(unbeaten)}", style="yellow"))
     else:
-        said.append(Text("the supernet ranks better than every one of these, with 95 % confidence", style="green"))
+        said.append(Text("the supernet ranks better than every rival, with 95 % confidence", style="green"))
     return said
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import re
@@ -137,4 +138,17 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
     """Write JSON whole or not at all."""
-    write_text(path, json.dumps(data, indent=2) + "\n")
+    write_text(path, json_text(data) + "\n")
+
+
+def json_text(data: Mapping[str, Any]) -> str:
+    """JSON for a reader: what is not finite is null, for JSON has no word for it."""
+    return json.dumps(_finite(data), indent=2, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from supernet.checkpoint import Checkpoints
 from supernet.fit import Observer, fit
 from supernet.recipe import Recipe
 from supernet.sampling import Fixed
-from supernet.training import Trainer
+from supernet.training import DivergedError, Trainer
 
 RESULT = "result.json"
 SCHEMA_VERSION = 1
@@ -28,7 +29,8 @@ def train_plain(arch: Architecture, task: Task, prepared: Prepared, recipe: Reci
                 observer: Observer | None = None, stop: Stop = lambda: False) -> dict[str, float] | None:
     """Train an architecture from scratch and give its metrics on the whole validation split; None where stopped.
 
-    A finished training is read from its folder, a broken off one goes on from its last checkpoint.
+    A training that diverges has a loss of NaN, so that others go on. A finished one is read from its folder, a broken
+    off one goes on from its last checkpoint.
     """
     known = read_result(folder)
     if known is not None:
@@ -41,9 +43,12 @@ def train_plain(arch: Architecture, task: Task, prepared: Prepared, recipe: Reci
     checkpoints = Checkpoints(folder / "checkpoints", keep=1)
     checkpoints.load_newest(trainer)
     evaluate = evaluator(task, prepared, {"model": arch})
-    if not fit(trainer, checkpoints, evaluate, observer, stop):
-        return None
-    found = evaluator(task, prepared, {"model": arch}, limited=False)(trainer)
+    try:
+        if not fit(trainer, checkpoints, evaluate, observer, stop):
+            return None
+        found = evaluator(task, prepared, {"model": arch}, limited=False)(trainer)
+    except DivergedError:
+        found = {"model/loss": math.nan}
     metrics = {name.removeprefix("model/"): value for name, value in found.items() if name.startswith("model/")}
     write_json(folder / RESULT, {"schema_version": SCHEMA_VERSION, "key": arch.key, "seed": recipe.seed,
                                  "steps": trainer.progress.step, "tokens": trainer.progress.tokens, "metrics": metrics})
@@ -58,6 +63,6 @@ def read_result(folder: Path) -> dict[str, float] | None:
         return None
     try:
         data: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        return {str(name): float(value) for name, value in data["metrics"].items()}
+        return {str(name): math.nan if value is None else float(value) for name, value in data["metrics"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(str(path), "cannot be read; delete it to train this architecture again") from None

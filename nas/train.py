@@ -24,22 +24,34 @@ Stop = Callable[[], bool]
 
 
 def prepare(run: RunDir) -> Prepared:
-    """The run's data: read, split and encoded once, then from the run's folder."""
+    """The run's data: read, split and encoded once, then from the run's folder.
+
+    Raises:
+        InputError: the data are wrong, or not those the run was started with.
+    """
     config = run.config()
-    return tasks.get(config.task).prepare(config.data, run.space(), run.path / "data", config.training.seed)
+    found = tasks.get(config.task).prepare(config.data, run.space(), run.path / "data", config.training.seed)
+    if run.read_manifest().get("data_fingerprint", found.fingerprint) != found.fingerprint:
+        raise InputError(str(run.path / "data"), "holds other data than the run was started with; start a new run")
+    return found
 
 
 def train(run: RunDir, observer: Observer, stop: Stop = lambda: False, workers: Workers = Workers(),  # noqa: B008
-          prepared: Prepared | None = None) -> bool:
+          prepared: Prepared | None = None, device: str | None = None) -> bool:
     """Train a run's supernet from where it stands; false where `stop` ended it early.
+
+    A cluster gives each worker a `device` of its own.
 
     At the end the folder holds `supernet.safetensors`: the averaged weights where the recipe keeps them.
     """
     prepared = prepared or prepare(run)
     config = run.config()
-    trainer = make_trainer(prepared, config.training, workers)
-    checkpoints = Checkpoints(run.path / "checkpoints", config.training.keep)
+    recipe = config.training if device is None else config.training.model_copy(update={"device": device})
+    trainer = make_trainer(prepared, recipe, workers)
+    checkpoints = Checkpoints(run.path / "checkpoints", recipe.keep)
     checkpoints.load_newest(trainer)
+    if workers.told(trainer.progress.step) != trainer.progress.step:
+        raise RuntimeError("a worker read an older checkpoint than the first; it is started again")
     ends = {"largest": prepared.space.largest(), "smallest": prepared.space.smallest()}
     evaluate = evaluator(tasks.get(config.task), prepared, ends)
     done = fit(trainer, checkpoints, evaluate, observer, stop)
@@ -94,7 +106,10 @@ def load_supernet(run: RunDir, space: SearchSpace) -> Supernet:
     recipe = run.config().training
     net = Supernet(space, dropout=recipe.dropout).to(pick_device(recipe.device))
     remedy = f"delete it and run nas train --resume {run.name}"
-    net.load_state_dict(load_tensors(run.weights_path, remedy))
+    try:
+        net.load_state_dict(load_tensors(run.weights_path, remedy))
+    except RuntimeError:
+        raise InputError(str(run.weights_path), f"does not fit the run's space; {remedy}") from None
     return net.eval()
 
 

@@ -17,6 +17,8 @@ from search_spaces import Fault, InputError, load_space
 from supernet.checkpoint import Checkpoints, newest_step, read_progress
 from supernet.recipe import Recipe
 
+CLUSTER_DEVICES = ("auto", "cpu", "cuda")
+
 
 def train(*, space: str | None, task: str | None, data: Sequence[str], run: str | None, settings: Sequence[str],
           resume: str | None, workers: int, address: str, console: Console) -> bool:
@@ -26,7 +28,7 @@ def train(*, space: str | None, task: str | None, data: Sequence[str], run: str 
     else:
         found = _started(space, task, data, run, settings, workers)
     with found.locked():
-        prepared = _prepared(found)
+        prepared = _prepared(found, new=resume is None)
         for note in prepared.notes:
             console.print(f"note: {note}", markup=False)
         return _Training(found, prepared, workers, address, console).run()
@@ -68,22 +70,23 @@ def _resumed(name: str, space: str | None, task: str | None, data: Sequence[str]
 
 def _check_machine(recipe: Recipe, workers: int) -> None:
     """Raises InputError where there is no such device, or a worker would get no row of a batch."""
-    stage.pick_device(recipe.device)
+    if workers == 1:
+        stage.pick_device(recipe.device)
+    elif recipe.device not in CLUSTER_DEVICES:
+        raise InputError("device", f"{recipe.device!r} is not allowed with several workers; allowed: "
+                                   f"{', '.join(CLUSTER_DEVICES)}: each worker gets one of its own")
     if recipe.batch_size < workers:
         raise InputError("--workers", f"{workers} workers cannot share a batch_size of {recipe.batch_size}")
 
 
-def _prepared(run: RunDir) -> Prepared:
-    """The run's data. Writes down which they are, or sees that they are still the same; a run without is no run."""
+def _prepared(run: RunDir, new: bool) -> Prepared:
+    """The run's data, and a note of which they are; a new run without data is no run."""
     try:
         prepared = stage.prepare(run)
     except InputError:
-        if not run.read_manifest():
+        if new:
             run.discard()
         raise
-    known = run.read_manifest().get("data_fingerprint", prepared.fingerprint)
-    if known != prepared.fingerprint:
-        raise InputError(str(run.path / "data"), "holds other data than the run was started with; start a new run")
     run.write_manifest({"data_fingerprint": prepared.fingerprint, "seed": run.config().training.seed})
     return prepared
 

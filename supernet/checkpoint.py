@@ -47,6 +47,7 @@ class Checkpoints:
             for path in (*temporary.iterdir(), temporary):
                 _flush(path)
             temporary.rename(final)
+            _flush(self.folder)
         except (OSError, SafetensorError) as error:
             shutil.rmtree(temporary, ignore_errors=True)
             raise InputError(str(final), f"cannot be written ({_reason(error)}); {self._survivor()}") from None

@@ -80,7 +80,7 @@ class _SoftCrossEntropy(torch.autograd.Function):
     def forward(ctx: Any, logits: Tensor, targets: Tensor) -> Tensor:
         normaliser = logits.logsumexp(-1, keepdim=True)
         ctx.save_for_backward(logits, targets, normaliser)
-        return normaliser.sum() - torch.dot(logits.flatten(), targets.flatten())
+        return (normaliser.squeeze(-1) - torch.einsum("nc,nc->n", logits, targets)).sum()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:

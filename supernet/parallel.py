@@ -21,7 +21,7 @@ class Workers:
         if self.world == 1:
             return losses
         reduce_gradients(net)
-        losses = losses.to(next(net.parameters()).device)
+        losses = losses.to(_device())
         dist.all_reduce(losses)
         return losses.cpu()
 

@@ -1,7 +1,7 @@
 """One training loop for supernets and plain models.
 
 Everything random in a step (data, architectures, dropped layers, dropout) is a function of the seed and
-the step, so that the state of a training is its tensors and a few numbers: see `Trainer.state`.
+the step, so that the state of a training is its tensors and a few numbers: see `Trainer.tensors` and `Progress`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ from supernet.recipe import Recipe
 from supernet.sampling import Strategy, drop_layers, generator
 from supernet.supernet import Supernet
 from supernet.transformer import Transformer
+
+
+class DivergedError(InputError):
+    """Too many steps in a row had no finite gradient."""
 
 
 @dataclass
@@ -81,7 +85,7 @@ class Trainer:
         self.averages = {name: p.detach().clone() for name, p in self.named.items()} if self.recipe.ema else {}
 
     def step(self) -> StepReport:
-        """Take one optimiser step. Raises InputError after too many without a finite gradient."""
+        """Take one optimiser step. Raises DivergedError after too many without a finite gradient."""
         recipe, step = self.recipe, self.progress.step
         batches = [self.data.batch(step * recipe.accumulate + i, recipe.batch_size, recipe.seed)
                    for i in range(recipe.accumulate)]
@@ -111,7 +115,7 @@ class Trainer:
             else:
                 loss = soft_loss(logits, targets)
             (loss / (n_labels * len(archs))).backward()  # type: ignore[no-untyped-call]
-            found.append(loss.detach().double().cpu() / n_labels)
+            found.append(loss.detach().cpu().double() / n_labels)
             if i == 0 and len(archs) > 1:
                 targets = soft_targets(logits, labels, self.recipe.distill, self.recipe.label_smoothing)
             del logits, loss  # before the next forward pass needs the memory
@@ -139,8 +143,9 @@ class Trainer:
             progress.skipped += 1
             progress.skipped_in_a_row += 1
             if progress.skipped_in_a_row >= recipe.bad_steps:
-                raise InputError(f"step {report.step}", f"the gradient was not finite in {recipe.bad_steps} steps in a "
-                                 f"row; the last checkpoint is intact; train anew with an lr below {recipe.lr:g}")
+                raise DivergedError(f"step {report.step}", (
+                    f"the gradient was not finite in {recipe.bad_steps} steps in a row; the last checkpoint is intact; "
+                    f"train anew with an lr below {recipe.lr:g}"))
         else:
             progress.skipped_in_a_row = 0
             for group in self.optimiser.param_groups:
