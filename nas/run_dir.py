@@ -59,9 +59,11 @@ class RunDir:
 
     def discard(self) -> None:
         """Take back a run that could not be started, so that its name is free again."""
-        for name in ("config.yaml", "space.yaml"):
-            (self.path / name).unlink(missing_ok=True)
         shutil.rmtree(self.path / "data", ignore_errors=True)
+        for name in ("config.yaml", "space.yaml", ".lock"):
+            (self.path / name).unlink(missing_ok=True)
+        if not any(self.path.iterdir()):
+            self.path.rmdir()
 
     @property
     def config_path(self) -> Path:

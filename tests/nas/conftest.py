@@ -1,4 +1,4 @@
-"""A finished run, trained once for all tests that only need one."""
+"""A working directory, and a finished run, trained once for all tests that only need one."""
 
 from __future__ import annotations
 
@@ -31,3 +31,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finished(trained: Path) -> Callable[[], None]:
     """Puts the finished run `a` into the working directory."""
     return lambda: shutil.copytree(trained / "runs", "runs") and None
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory of its own, with a space and a text."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    write_inputs(tmp_path)
+    return tmp_path

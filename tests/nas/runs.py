@@ -47,3 +47,10 @@ def refused(capsys: Any, *argv: str) -> str:
     assert code == 2, err
     assert err and all(line.startswith("nas: ") for line in err.splitlines()), err
     return err
+
+
+def state(run: str) -> list[Any]:
+    """The bytes of everything that was learned."""
+    newest = sorted(Path("runs", run, "checkpoints").iterdir())[-1]
+    return [Path("runs", run, "supernet.safetensors").read_bytes(), (newest / "state.safetensors").read_bytes(),
+            (newest / "state.json").read_text("utf-8")]

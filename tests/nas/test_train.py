@@ -1,4 +1,4 @@
-"""`nas train` from the command line: a run's files, resuming, stopping, and every way to ask wrongly."""
+"""`nas train` from the command line: a run's files, resuming, stopping, and what can go wrong meanwhile."""
 
 import csv
 import json
@@ -24,31 +24,17 @@ from supernet import Supernet
 from supernet.checkpoint import load_tensors, newest_step
 from supernet.recipe import Recipe
 from supernet.training import Trainer
-from tests.nas.runs import SETTINGS, nas, options, refused, write_inputs
+from tests.nas.runs import SETTINGS, nas, options, refused, state
 
 LIVELY = {"dropout": 0.2, "layerdrop": 0.3, "accumulate": 2, "ema": 0.9, "steps": 9}
 """Settings that make every kind of chance and state matter."""
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "160")
-    write_inputs(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def started(capsys, run="a", **settings):
     code, out, err = nas(capsys, *options(run, **settings))
     assert (code, err) == (0, "")
     return out
-
-
-def state(run):
-    """The bytes of everything that was learned."""
-    newest = sorted(Path("runs", run, "checkpoints").iterdir())[-1]
-    return [Path("runs", run, "supernet.safetensors").read_bytes(), (newest / "state.safetensors").read_bytes(),
-            (newest / "state.json").read_text("utf-8")]
 
 
 def metrics(run):
@@ -364,107 +350,6 @@ class TestLock:
         other.kill()
         other.join(60)
         assert nas(capsys, "train", "--resume", "a")[0] == 0  # the lock went with the process
-
-
-class TestAskedWrongly:
-    def test_a_name_is_taken_once(self, capsys, finished):
-        finished()
-        before = state("a")
-        err = refused(capsys, *options("a", seed=1))
-        assert "runs/a: exists; go on with it by nas train --resume a, or take another name" in err
-        assert state("a") == before
-
-    @pytest.mark.parametrize("name", ["..", ".", "a b", "", "../..", "./", "$x"])
-    def test_names_that_are_none(self, capsys, here, name):
-        before = sorted(here.rglob("*"))
-        assert "is not allowed; allowed: letters, digits" in refused(capsys, *options(name))
-        assert sorted(here.rglob("*")) == before
-
-    def test_a_folder_of_other_things_is_left_alone(self, capsys, here):
-        mine = here / "project"
-        (mine / "data").mkdir(parents=True)
-        (mine / "data" / "precious.txt").write_text("years of work", "utf-8")
-        (mine / "space.yaml").write_text("mine", "utf-8")
-        before = {path: path.is_file() and path.read_bytes() for path in mine.rglob("*")}
-        for argv in (options("./project"), [*options("./project"), "--data", "limit=nonsense"]):
-            assert "project: holds other files (data, space.yaml); take another name" in refused(capsys, *argv)
-            assert {path: path.is_file() and path.read_bytes() for path in mine.rglob("*")} == before
-
-    @pytest.mark.parametrize(("left_out", "says"), [
-        (("--space", "--task", "--run"), "a new run needs --space and --task and --run"),
-        (("--run",), "a new run needs --run; an old one goes on with --resume NAME"),
-        (("--task",), "a new run needs --task"),
-    ])
-    def test_missing_options(self, capsys, left_out, says):
-        argv = options("a")
-        for name in left_out:
-            place = argv.index(name)
-            del argv[place:place + 2]
-        assert says in refused(capsys, *argv)
-
-    @pytest.mark.parametrize(("extra", "says"), [
-        (("--set", "stebs=3"), "--set: stebs: unknown setting; allowed: seed, steps, batch_size"),
-        (("--set", "keep=0"), "--set: keep: '0' is not allowed: input should be greater than or equal to 1"),
-        (("--set", "keep=many"), "keep: 'many' is not allowed: input should be a valid integer"),
-        (("--set", "keep="), "keep: '' is not allowed"),
-        (("--set", "distill=1.5"), "distill: '1.5' is not allowed: input should be less than or equal to 1"),
-        (("--set", "beta2=nan"), "beta2: 'nan' is not allowed"),
-        (("--set", "final_lr=-1"), "final_lr: '-1' is not allowed"),
-        (("--set", "weight_decay=inf"), "weight_decay: 'inf' is not allowed: input should be a finite number"),
-        (("--set", "seed=-1"), "seed: '-1' is not allowed"),
-        (("--set", f"seed={2**63}"), "seed: '9223372036854775808' is not allowed: input should be less than"),
-        (("--set", "strategy=sandwitch"), "strategy: 'sandwitch' is not allowed: input should be 'sandwich', 'single'"),
-        (("--set", "checkpointing=maybe"), "checkpointing: 'maybe' is not allowed: input should be a valid boolean"),
-        (("--set", "keep"), "--set: 'keep' has to be KEY=VALUE"),
-        (("--set", "=3"), "--set: '=3' has to be KEY=VALUE"),
-        (("--set", "steps=7"), "--set: steps: is given twice"),
-        (("--data", "train=x"), "--data: train: is given twice"),
-        (("--data", "colour=red"), "colour: unknown; allowed: train,"),
-        (("--data", "limit=0"), "limit: is '0'; allowed: a whole number from 1"),
-        (("--task", "poetry"), "task: unknown 'poetry'; allowed: classification, lm, translation"),
-        (("--task", "translation"), "task translation: needs a space of the family seq2seq; space.yaml is lm"),
-        (("--space", "encoder-small"), "task lm: needs a space of the family lm; encoder-small is encoder"),
-        (("--space", "lm-tinny"), "did you mean lm-tiny?"),
-        (("--space", "text.txt"), "text.txt: "),
-        (("--workers", "0"), "--workers"),
-        (("--walkers", "1"), "--walkers"),
-    ])
-    def test_one_sentence_says_what_is_wrong_and_the_name_stays_free(self, capsys, extra, says):
-        argv = options("a")
-        argv.remove("--set=device=cpu")
-        err = refused(capsys, *argv, *extra)
-        assert says in err
-        assert len(err.splitlines()) == 1
-        assert not Path("runs/a/config.yaml").exists()
-
-    @pytest.mark.parametrize("device", ["toaster", "cuda:77", "mps:3"])
-    def test_a_device_that_is_not_there(self, capsys, device):
-        err = refused(capsys, *options("a", device=device))
-        assert f"device: '{device}' cannot be used" in err and len(err.splitlines()) == 1
-
-    def test_all_wrong_settings_are_told_at_once(self, capsys):
-        err = refused(capsys, *options("a", keep=0, stebs=3, lr="fast"))
-        assert {line.split(": ")[2] for line in err.splitlines()} == {"keep", "stebs", "lr"}
-
-    @pytest.mark.parametrize(("content", "says"), [
-        (None, "text.txt: no such file"), (b"", "text.txt: is empty"), (b"caf\xe9 noir", "is not utf-8"),
-        (b"a b\n", "too few"), (b"to be or not to be\n" * 30, "the training text yields only"),
-    ])
-    def test_bad_data_free_the_name_again(self, capsys, content, says):
-        path = Path("text.txt")
-        good = path.read_bytes()
-        path.write_bytes(content) if content is not None else path.unlink()
-        assert says in refused(capsys, *options("a"))
-        assert "is no run" in refused(capsys, "train", "--resume", "a")
-        path.write_bytes(good)
-        started(capsys)
-
-    def test_a_run_that_went_on_without_its_data_is_kept(self, capsys, finished):
-        finished()
-        shutil.rmtree("runs/a/data")
-        Path("text.txt").unlink()
-        assert "text.txt: no such file" in refused(capsys, "train", "--resume", "a")
-        assert Path("runs/a/config.yaml").is_file()
 
 
 def test_settings_lists_every_one_with_its_default(capsys):
