@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nas.runs import options, refused, state
+from tests.nas.runs import nas, options, refused, state
 
 pytestmark = pytest.mark.usefixtures("here")
 
