@@ -58,6 +58,10 @@ def _attention(inputs: list[Any], outputs: list[Any], biases: bool) -> int:
     return math.prod(query[:-1]) * value[-2] * (query[-1] + value[-1])
 
 
+def _element_wise(inputs: list[Any], outputs: list[Any], biases: bool) -> int:
+    return math.prod(_shape(outputs[0]))
+
+
 def _einsum(inputs: list[Any], outputs: list[Any], biases: bool) -> int:
     terms = inputs[0].toIValue().replace(" ", "").split("->")[0].split(",")
     operands = [_shape(value) for value in inputs[1].node().inputs()]
@@ -78,6 +82,7 @@ HANDLES: dict[str, Handle] = {
     "aten::_convolution": _convolution,
     "aten::conv1d": _convolution,
     "aten::scaled_dot_product_attention": _attention,
+    "aten::addcmul": _element_wise,
     "aten::einsum": _einsum,
 }
 ZERO_COST = {

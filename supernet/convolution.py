@@ -50,11 +50,14 @@ class ConvBranch(nn.Module):
         return F.conv1d(F.pad(x.transpose(1, 2), self._padding()), kernels, groups=self.channels).transpose(1, 2)
 
     def _dynamic(self, x: Tensor) -> Tensor:
+        """One tap after the other: the windows, `kernel` copies of x, are never laid out."""
         batch, n, _ = x.shape
-        kernels = self.kernels(x).view(batch, n, self.conv_heads, self.kernel).softmax(dim=-1)
-        windows = F.pad(x, (0, 0, *self._padding())).unfold(1, self.kernel, 1)
-        windows = windows.reshape(batch, n, self.conv_heads, -1, self.kernel)
-        return (windows @ self.drop(kernels)[..., None]).flatten(2)
+        kernels = self.drop(self.kernels(x).view(batch, n, self.conv_heads, self.kernel).softmax(dim=-1))
+        x = F.pad(x, (0, 0, *self._padding())).unflatten(-1, (self.conv_heads, -1))
+        y = x.new_zeros(batch, n, *x.shape[2:])
+        for tap in range(self.kernel):
+            y = torch.addcmul(y, x[:, tap : tap + n], kernels[..., tap : tap + 1])
+        return y.flatten(2)
 
     def layouts(self) -> dict[str, Layout]:
         """Shorter kernels are the middle (or, causal, the end) of longer ones; GLU halves are stored apart."""
