@@ -1,0 +1,234 @@
+"""The timing protocol, the same on every device: this file needs nothing but Python >= 3.9.
+
+It is imported here and copied to devices, where `python measure.py JOB` runs it: JOB is a folder with `job.json`, the
+runtime's own file as `runtime.py`, and the models. Every finished round is printed as one line of JSON.
+
+Workloads are timed in rounds, each round in another random order, so that a busy moment hits all alike; a reference
+workload runs in between and tells how fast the machine is at the moment. Of each workload's seconds, corrected for
+slow drift, a low quantile counts: noise only ever adds time. A workload whose interval is tight leaves the rounds.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Tuple
+
+SCHEMA_VERSION = 1
+QUANTILE = 0.2
+REFERENCE_EVERY = 8
+"""Workloads between two runs of the reference."""
+DRIFT_WINDOW = 9
+"""References whose median tells the speed of the moment."""
+LEAST_RUN_S = 0.001
+MOST_RUNS = 50
+"""A short workload is run so often in a row that it takes a millisecond."""
+
+Run = Callable[[], float]
+"""Runs a workload once; gives its seconds."""
+
+
+class Timing(NamedTuple):
+    """What rounds say of one workload: the low quantile of its milliseconds, and its 95 % interval."""
+
+    ms: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def spread(self) -> float:
+        """Half the interval over the value."""
+        return (self.high - self.low) / 2 / self.ms if self.ms > 0 else math.inf
+
+
+class Protocol(NamedTuple):
+    """When rounds end: when all intervals are tight, when there were enough, or when the time is spent."""
+
+    seed: int = 0
+    budget_s: float = 60.0
+    least_rounds: int = 10
+    most_rounds: int = 400
+    tolerance: float = 0.01
+
+
+def rounds(workloads: Mapping[str, Run], reference: str, protocol: Protocol, emit: Callable[[Dict[str, Any]], None],
+           before: Iterable[Mapping[str, Any]] = (), stop: Callable[[], bool] = lambda: False) -> None:
+    """Time workloads round by round and hand each finished round to `emit`.
+
+    Args:
+        workloads: name -> what to run; the reference is one of them.
+        before: rounds that were finished earlier; they count.
+    """
+    finished = list(before)
+    spent, first = sum(float(line["spent_s"]) for line in finished), len(finished)
+    repeats = {name: _repeats(run) for name, run in workloads.items()}
+    for index in range(first, protocol.most_rounds):
+        if stop() or (spent >= protocol.budget_s and index >= min(first + 1, protocol.least_rounds)):
+            return
+        names = _open(workloads, reference, finished, protocol) if index >= protocol.least_rounds else list(workloads)
+        if names == [reference]:
+            return
+        start = time.perf_counter()
+        order = _order(names, reference, random.Random(f"{protocol.seed}/{index}"))  # noqa: S311 - no secret
+        line = {"round": index, "seconds": [[name, _sample(workloads[name], repeats[name])] for name in order]}
+        line["spent_s"] = time.perf_counter() - start
+        spent += float(line["spent_s"])
+        finished.append(line)
+        emit(line)
+
+
+def _repeats(run: Run) -> int:
+    """Runs in a row that take about a millisecond. The first call may compile or load something: it does not count."""
+    run()
+    seconds = min(run() for _ in range(2))
+    return min(max(math.ceil(LEAST_RUN_S / max(seconds, 1e-9)), 1), MOST_RUNS)
+
+
+def _sample(run: Run, repeats: int) -> float:
+    """Seconds of a run right after another one: what came before has left the caches as this workload leaves them."""
+    run()
+    return sum(run() for _ in range(repeats)) / repeats
+
+
+def _order(names: List[str], reference: str, rng: random.Random) -> List[str]:
+    shuffled = [name for name in names if name != reference]
+    rng.shuffle(shuffled)
+    order = [reference]
+    for i, name in enumerate(shuffled, start=1):
+        order += [name, reference] if i % REFERENCE_EVERY == 0 or i == len(shuffled) else [name]
+    return order
+
+
+def _open(workloads: Mapping[str, Run], reference: str, finished: List[Any], protocol: Protocol) -> List[str]:
+    """The reference, and the workloads whose interval is still too wide."""
+    known = summarise(finished, reference)
+    return [name for name in workloads
+            if name == reference or name not in known or known[name].spread > protocol.tolerance]
+
+
+def summarise(lines: Iterable[Mapping[str, Any]], reference: str) -> Dict[str, Timing]:
+    """The timing of every workload that rounds hold, corrected for drift."""
+    samples = [(str(name), float(seconds)) for line in lines for name, seconds in line["seconds"]]
+    found: Dict[str, List[float]] = {}
+    for (name, seconds), factor in zip(samples, drift(samples, reference)):
+        found.setdefault(name, []).append(1e3 * seconds / factor)
+    return {name: _timing(values) for name, values in found.items()}
+
+
+def drift(samples: List[Tuple[str, float]], reference: str) -> List[float]:
+    """How slow the machine was at every sample: the references around it over the usual reference.
+
+    A factor below one is not believed: the usual reference is a low quantile already.
+    """
+    at = [i for i, (name, _) in enumerate(samples) if name == reference]
+    if len(at) < DRIFT_WINDOW:
+        return [1.0] * len(samples)
+    seconds = [samples[i][1] for i in at]
+    usual = _quantile(sorted(seconds), QUANTILE)
+    half = DRIFT_WINDOW // 2
+    near = [sorted(seconds[max(k - half, 0) : k + half + 1]) for k in range(len(at))]
+    local = [max(_quantile(window, QUANTILE) / usual, 1.0) for window in near]
+    factors, k = [], 0
+    for i in range(len(samples)):
+        while k + 1 < len(at) and abs(at[k + 1] - i) <= abs(at[k] - i):
+            k += 1
+        factors.append(local[k])
+    return factors
+
+
+def _timing(values: List[float]) -> Timing:
+    """The low quantile, and the order statistics that enclose it in 95 of 100 cases."""
+    ordered, n = sorted(values), len(values)
+    half = 1.96 * math.sqrt(n * QUANTILE * (1 - QUANTILE))
+    low = ordered[max(math.floor(n * QUANTILE - half), 0)]
+    high = ordered[min(math.ceil(n * QUANTILE + half), n - 1)]
+    return Timing(_quantile(ordered, QUANTILE), low, high, n)
+
+
+def _quantile(ordered: List[float], share: float) -> float:
+    """Of sorted values, between the two nearest."""
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def random_inputs(described: Iterable[Mapping[str, Any]], seed: int = 0) -> List[Any]:
+    """NumPy arrays of described inputs: `dtype`, `shape` and, for whole numbers, `high`."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0, each["high"], each["shape"]).astype(each["dtype"]) if "int" in each["dtype"]
+            else rng.standard_normal(each["shape"]).astype(each["dtype"]) for each in described]
+
+
+def load_module(path: Path) -> Any:
+    """A Python file as a module."""
+    spec = importlib.util.spec_from_file_location("device_runtime", str(path))
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def peak_bytes(runtime: Any, path: Path, described: Iterable[Mapping[str, Any]], options: Dict[str, Any]) -> int:
+    """Bytes by which loading and running one model raised the greatest memory of this process.
+
+    Call it once in a fresh process: the greatest memory never falls.
+    """
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    inputs = random_inputs(described)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    run = runtime.load(str(path), inputs, options)
+    run()
+    run()
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit
+
+
+def main(folder: Path, emit: Callable[[Dict[str, Any]], None]) -> None:
+    """Run the job of a folder."""
+    job = json.loads((folder / "job.json").read_text("utf-8"))
+    runtime, options = load_module(folder / "runtime.py"), job["options"]
+    emit({"schema_version": SCHEMA_VERSION, "versions": runtime.versions(), "machine": machine()})
+    if job.get("memory_of"):
+        each = next(each for each in job["workloads"] if each["name"] == job["memory_of"])
+        peak = peak_bytes(runtime, folder / each["file"], each["inputs"], options)
+        emit({"peak_of": each["name"], "peak_bytes": peak})
+        return
+    workloads = {each["name"]: runtime.load(str(folder / each["file"]), random_inputs(each["inputs"]), options)
+                 for each in job["workloads"]}
+    rounds(workloads, job["reference"], Protocol(**job["protocol"]), emit, job.get("before", ()))
+
+
+def machine() -> Dict[str, str]:
+    """What the processor calls itself, how its clock is governed, and the system."""
+    import platform
+
+    found = {"system": f"{platform.system()} {platform.machine()}", "python": platform.python_version(),
+             "cpu": platform.processor() or platform.machine()}
+    for name, path in {"cpu": "/proc/cpuinfo", "governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"}.items():
+        try:
+            text = Path(path).read_text("utf-8")
+        except OSError:
+            continue
+        lines = [line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith(("model name", "Model"))]
+        found[name] = (lines or [found["cpu"]])[0] if name == "cpu" else text.strip()
+    return found
+
+
+def _print(line: Dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), _print)

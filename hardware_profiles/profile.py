@@ -1,0 +1,169 @@
+"""A device's description: YAML in this folder, or anywhere a user keeps one."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from hardware_profiles import runtimes, transports
+from search_spaces.errors import Fault, InputError
+
+SHIPPED = Path(__file__).parent
+SCHEMA_VERSION = 1
+PHASES = ("prefill", "decode")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Timing(_Strict):
+    """How workloads are timed; the protocol itself is `hardware_profiles.measure`."""
+
+    copies: int = Field(4, ge=1, le=64, description="distinct copies of a unit in the stack that is timed")
+    least_rounds: int = Field(10, ge=2, description="rounds every workload takes part in")
+    most_rounds: int = Field(400, ge=2, description="rounds at most")
+    tolerance: float = Field(0.01, gt=0, lt=1, description="half width of the interval at which a workload is done")
+    calibration: int = Field(16, ge=0, description="whole models that calibrate the sum of units")
+
+
+class Specification(_Strict):
+    """Published figures of a device nobody has at hand, for a roofline estimate."""
+
+    gmacs_per_s: float = Field(gt=0, description="greatest multiply-adds per second at the precision, in 10^9")
+    gbytes_per_s: float = Field(gt=0, description="memory bandwidth in 10^9 bytes per second")
+    launch_us: float = Field(ge=0, description="cost of starting one kernel, in microseconds")
+    efficiency: float = Field(0.5, gt=0, le=1, description="share of the peak that kernels reach")
+    source: str = Field(min_length=1, description="where the figures come from")
+
+
+class Device(_Strict):
+    """Everything a latency depends on besides the architecture.
+
+    Args:
+        runtime: a file of `hardware_profiles/runtimes`, or `roofline` for a device that is only estimated.
+        options: what the runtime takes beside threads and precision.
+        transport: a file of `hardware_profiles/transports` and its settings; `{kind: local}` by default.
+        past: tokens in the cache when one more is decoded.
+    """
+
+    schema_version: Literal[1]
+    name: str = Field(min_length=1)
+    description: str = ""
+    kind: Literal["cpu", "gpu", "mobile-cpu"]
+    runtime: str
+    options: dict[str, str | int | float | bool] = {}
+    threads: int = Field(1, ge=1)
+    precision: Literal["fp32", "bf16", "fp16", "int8"] = "fp32"
+    batch: int = Field(1, ge=1)
+    length: int | None = Field(None, ge=1, description="tokens of a sequence; by default the space's context")
+    past: int | None = Field(None, ge=1, description="tokens in the cache; by default half the length")
+    phases: tuple[Literal["prefill", "decode"], ...] = ("prefill",)
+    transport: dict[str, Any] = {"kind": "local"}
+    timing: Timing = Timing()
+    specification: Specification | None = None
+
+    @field_validator("phases")
+    @classmethod
+    def _some_phase(cls, phases: tuple[str, ...]) -> tuple[str, ...]:
+        if not phases or len(set(phases)) != len(phases):
+            raise ValueError("needs prefill, decode or both, each once")
+        return phases
+
+    @field_validator("runtime")
+    @classmethod
+    def _known_runtime(cls, name: str) -> str:
+        if name != runtimes.ROOFLINE and name not in runtimes.names():
+            raise ValueError(f"{name!r} is not allowed; allowed: {', '.join((*runtimes.names(), runtimes.ROOFLINE))}")
+        return name
+
+    @field_validator("transport")
+    @classmethod
+    def _known_transport(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        kind = settings.get("kind")
+        if kind not in transports.names():
+            raise ValueError(f"kind {kind!r} is not allowed; allowed: {', '.join(transports.names())}")
+        given = {name: value for name, value in settings.items() if name != "kind"}
+        try:
+            return {"kind": kind, **transports.get(str(kind)).Settings(**given).model_dump()}
+        except ValidationError as error:
+            fault = error.errors()[0]
+            raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Device:
+        if (self.runtime == runtimes.ROOFLINE) != (self.specification is not None):
+            raise ValueError(f"a specification belongs to the runtime {runtimes.ROOFLINE}, and to no other")
+        if self.runtime == runtimes.ROOFLINE:
+            return self
+        runtime = runtimes.get(self.runtime)
+        if self.precision not in runtime.PRECISIONS:
+            raise ValueError(f"precision {self.precision!r} is not one of {self.runtime}: "
+                             f"{', '.join(runtime.PRECISIONS)}")
+        unknown = sorted(set(self.options) - set(runtime.OPTIONS))
+        if unknown:
+            allowed = ", ".join(runtime.OPTIONS) or "none"
+            raise ValueError(f"options.{unknown[0]} is not one of {self.runtime}; allowed: {allowed}")
+        if not runtime.SUFFIX and self.transport["kind"] != "local":
+            raise ValueError(f"the runtime {self.runtime} runs in this program only; use transport: {{kind: local}}")
+        return self
+
+    @property
+    def estimated(self) -> bool:
+        """Whether its latencies are computed from a specification, not measured."""
+        return self.specification is not None
+
+    def runtime_options(self) -> dict[str, Any]:
+        """What the runtime's functions take."""
+        return {"threads": self.threads, "precision": self.precision, **self.options}
+
+
+def shipped_devices() -> tuple[str, ...]:
+    """Names of the devices in this folder."""
+    return tuple(sorted(path.stem for path in SHIPPED.glob("*.yaml")))
+
+
+def load_profile(name_or_path: str | Path) -> Device:
+    """A device by its shipped name or from a YAML file.
+
+    Raises:
+        InputError: there is none, or its description is wrong; every fault with its key.
+    """
+    path = Path(name_or_path)
+    shipped = SHIPPED / f"{name_or_path}.yaml"
+    if path.suffix in (".yaml", ".yml"):
+        found = path
+    elif "/" not in str(name_or_path) and shipped.is_file():
+        found = shipped
+    else:
+        raise InputError("device", f"{str(name_or_path)!r} is unknown; allowed: a path to a YAML file, or "
+                                   f"{', '.join(shipped_devices())}")
+    try:
+        text = found.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(str(found), f"cannot be read ({error})") from None
+    return parse_device(text, str(found))
+
+
+@lru_cache(maxsize=256)
+def parse_device(text: str, where: str) -> Device:
+    """The device a YAML text describes. Raises InputError with every fault."""
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        says = " ".join(str(error).split())
+        raise InputError(where, f"not valid YAML: {says}") from None
+    if not isinstance(data, dict):
+        raise InputError(where, "must be a table of keys and values")
+    try:
+        return Device(**data)
+    except (ValidationError, TypeError) as error:
+        if isinstance(error, TypeError):
+            raise InputError(where, "keys must be words") from None
+        faults = [Fault(".".join(map(str, fault["loc"])), fault["msg"].removeprefix("Value error, "))
+                  for fault in error.errors()]
+        raise InputError(where, faults) from None
