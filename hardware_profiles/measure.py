@@ -1,7 +1,8 @@
 """The timing protocol, the same on every device: this file needs nothing but Python >= 3.9.
 
 It is imported here and copied to devices, where `python measure.py JOB` runs it: JOB is a folder with `job.json`, the
-runtime's own file as `runtime.py`, and the models. Every finished round is printed as one line of JSON.
+runtime's own file as `runtime.py`, and the models. Every finished round is printed as one line of JSON, or appended to
+the file that the job names for its results; started again, it then goes on after the finished rounds.
 
 Workloads are timed in rounds, each round in another random order, so that a busy moment hits all alike; a reference
 workload runs in between and tells how fast the machine is at the moment. Of each workload's seconds, corrected for
@@ -10,14 +11,17 @@ slow drift, a low quantile counts: noise only ever adds time. A workload whose i
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import math
+import os
 import random
 import sys
 import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Tuple
+from typing import Any, NamedTuple
 
 SCHEMA_VERSION = 1
 QUANTILE = 0.2
@@ -28,6 +32,8 @@ DRIFT_WINDOW = 9
 LEAST_RUN_S = 0.001
 MOST_RUNS = 50
 """A short workload is run so often in a row that it takes a millisecond."""
+LEASE_ENDED = 75
+"""The exit code of a job that nobody waits for any more."""
 
 Run = Callable[[], float]
 """Runs a workload once; gives its seconds."""
@@ -57,17 +63,19 @@ class Protocol(NamedTuple):
     tolerance: float = 0.01
 
 
-def rounds(workloads: Mapping[str, Run], reference: str, protocol: Protocol, emit: Callable[[Dict[str, Any]], None],
-           before: Iterable[Mapping[str, Any]] = (), stop: Callable[[], bool] = lambda: False) -> None:
+def rounds(workloads: Mapping[str, Run], reference: str, protocol: Protocol, emit: Callable[[dict[str, Any]], None],
+           before: Iterable[Mapping[str, Any]] = (), stop: Callable[[], bool] = lambda: False,
+           cold: bool = False) -> None:
     """Time workloads round by round and hand each finished round to `emit`.
 
     Args:
         workloads: name -> what to run; the reference is one of them.
         before: rounds that were finished earlier; they count.
+        cold: each run is a process of its own that warms up and repeats for itself; it is run once for a sample.
     """
     finished = list(before)
     spent, first = sum(float(line["spent_s"]) for line in finished), len(finished)
-    repeats = {name: _repeats(run) for name, run in workloads.items()}
+    repeats = {name: 0 if cold else _repeats(run) for name, run in workloads.items()}
     for index in range(first, protocol.most_rounds):
         if stop() or (spent >= protocol.budget_s and index >= min(first + 1, protocol.least_rounds)):
             return
@@ -76,9 +84,10 @@ def rounds(workloads: Mapping[str, Run], reference: str, protocol: Protocol, emi
             return
         start = time.perf_counter()
         order = _order(names, reference, random.Random(f"{protocol.seed}/{index}"))  # noqa: S311 - no secret
-        line = {"round": index, "seconds": [[name, _sample(workloads[name], repeats[name])] for name in order]}
-        line["spent_s"] = time.perf_counter() - start
-        spent += float(line["spent_s"])
+        seconds = [[name, _sample(workloads[name], repeats[name])] for name in order]
+        spent_s = time.perf_counter() - start
+        spent += spent_s
+        line = {"round": index, "seconds": seconds, "spent_s": spent_s}
         finished.append(line)
         emit(line)
 
@@ -92,11 +101,13 @@ def _repeats(run: Run) -> int:
 
 def _sample(run: Run, repeats: int) -> float:
     """Seconds of a run right after another one: what came before has left the caches as this workload leaves them."""
-    run()
+    first = run()
+    if not repeats:
+        return first
     return sum(run() for _ in range(repeats)) / repeats
 
 
-def _order(names: List[str], reference: str, rng: random.Random) -> List[str]:
+def _order(names: list[str], reference: str, rng: random.Random) -> list[str]:
     shuffled = [name for name in names if name != reference]
     rng.shuffle(shuffled)
     order = [reference]
@@ -105,23 +116,23 @@ def _order(names: List[str], reference: str, rng: random.Random) -> List[str]:
     return order
 
 
-def _open(workloads: Mapping[str, Run], reference: str, finished: List[Any], protocol: Protocol) -> List[str]:
+def _open(workloads: Mapping[str, Run], reference: str, finished: list[Any], protocol: Protocol) -> list[str]:
     """The reference, and the workloads whose interval is still too wide."""
     known = summarise(finished, reference)
     return [name for name in workloads
             if name == reference or name not in known or known[name].spread > protocol.tolerance]
 
 
-def summarise(lines: Iterable[Mapping[str, Any]], reference: str) -> Dict[str, Timing]:
+def summarise(lines: Iterable[Mapping[str, Any]], reference: str) -> dict[str, Timing]:
     """The timing of every workload that rounds hold, corrected for drift."""
     samples = [(str(name), float(seconds)) for line in lines for name, seconds in line["seconds"]]
-    found: Dict[str, List[float]] = {}
+    found: dict[str, list[float]] = {}
     for (name, seconds), factor in zip(samples, drift(samples, reference)):
         found.setdefault(name, []).append(1e3 * seconds / factor)
     return {name: _timing(values) for name, values in found.items()}
 
 
-def drift(samples: List[Tuple[str, float]], reference: str) -> List[float]:
+def drift(samples: list[tuple[str, float]], reference: str) -> list[float]:
     """How slow the machine was at every sample: the references around it over the usual reference.
 
     A factor below one is not believed: the usual reference is a low quantile already.
@@ -142,7 +153,7 @@ def drift(samples: List[Tuple[str, float]], reference: str) -> List[float]:
     return factors
 
 
-def _timing(values: List[float]) -> Timing:
+def _timing(values: list[float]) -> Timing:
     """The low quantile, and the order statistics that enclose it in 95 of 100 cases."""
     ordered, n = sorted(values), len(values)
     half = 1.96 * math.sqrt(n * QUANTILE * (1 - QUANTILE))
@@ -151,7 +162,7 @@ def _timing(values: List[float]) -> Timing:
     return Timing(_quantile(ordered, QUANTILE), low, high, n)
 
 
-def _quantile(ordered: List[float], share: float) -> float:
+def _quantile(ordered: list[float], share: float) -> float:
     """Of sorted values, between the two nearest."""
     place = share * (len(ordered) - 1)
     below = math.floor(place)
@@ -159,7 +170,7 @@ def _quantile(ordered: List[float], share: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
-def random_inputs(described: Iterable[Mapping[str, Any]], seed: int = 0) -> List[Any]:
+def random_inputs(described: Iterable[Mapping[str, Any]], seed: int = 0) -> list[Any]:
     """NumPy arrays of described inputs: `dtype`, `shape` and, for whole numbers, `high`."""
     import numpy as np
 
@@ -178,7 +189,7 @@ def load_module(path: Path) -> Any:
     return module
 
 
-def peak_bytes(runtime: Any, path: Path, described: Iterable[Mapping[str, Any]], options: Dict[str, Any]) -> int:
+def peak_bytes(runtime: Any, path: Path, described: Iterable[Mapping[str, Any]], options: dict[str, Any]) -> int:
     """Bytes by which loading and running one model raised the greatest memory of this process.
 
     Call it once in a fresh process: the greatest memory never falls.
@@ -194,11 +205,17 @@ def peak_bytes(runtime: Any, path: Path, described: Iterable[Mapping[str, Any]],
     return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit
 
 
-def main(folder: Path, emit: Callable[[Dict[str, Any]], None]) -> None:
+def main(folder: Path, emit: Callable[[dict[str, Any]], None]) -> None:
     """Run the job of a folder."""
     job = json.loads((folder / "job.json").read_text("utf-8"))
+    before = list(job.get("before", ()))
+    if job.get("results"):
+        path = folder / job["results"]
+        before += kept(path, job["key"])
+        emit = _appender(path, Protocol(**job["protocol"]))
     runtime, options = load_module(folder / "runtime.py"), job["options"]
-    emit({"schema_version": SCHEMA_VERSION, "versions": runtime.versions(), "machine": machine()})
+    emit({"schema_version": SCHEMA_VERSION, "job": job.get("key"), "versions": runtime.versions(),
+          "machine": machine()})
     if job.get("memory_of"):
         each = next(each for each in job["workloads"] if each["name"] == job["memory_of"])
         peak = peak_bytes(runtime, folder / each["file"], each["inputs"], options)
@@ -206,29 +223,99 @@ def main(folder: Path, emit: Callable[[Dict[str, Any]], None]) -> None:
         return
     workloads = {each["name"]: runtime.load(str(folder / each["file"]), random_inputs(each["inputs"]), options)
                  for each in job["workloads"]}
-    rounds(workloads, job["reference"], Protocol(**job["protocol"]), emit, job.get("before", ()))
+    rounds(workloads, job["reference"], Protocol(**job["protocol"]), emit, before)
 
 
-def machine() -> Dict[str, str]:
+def kept(path: Path, key: str) -> list[dict[str, Any]]:
+    """The finished rounds of a file of results; a last line that was cut off is removed from it.
+
+    Ends the program if the file is of another job.
+    """
+    if not path.exists():
+        return []
+    data = path.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    if len(whole) < len(data):
+        path.write_bytes(whole)
+    lines = [json.loads(text) for text in whole.decode("utf-8").splitlines()]
+    if any("versions" in line and line.get("job") != key for line in lines):
+        sys.exit(f"{path} holds the results of another job; move it away and start again")
+    return [line for line in lines if "seconds" in line]
+
+
+def _appender(path: Path, protocol: Protocol) -> Callable[[dict[str, Any]], None]:
+    def emit(line: dict[str, Any]) -> None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        if "seconds" in line:
+            text = f"round {line['round'] + 1} of at most {protocol.most_rounds}: {line['spent_s']:.1f} s\n"
+            sys.stderr.write(text)
+
+    return emit
+
+
+def machine() -> dict[str, str]:
     """What the processor calls itself, how its clock is governed, and the system."""
     import platform
 
     found = {"system": f"{platform.system()} {platform.machine()}", "python": platform.python_version(),
              "cpu": platform.processor() or platform.machine()}
-    for name, path in {"cpu": "/proc/cpuinfo", "governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"}.items():
+    paths = {"cpu": "/proc/cpuinfo", "governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"}
+    for name, path in paths.items():
         try:
             text = Path(path).read_text("utf-8")
         except OSError:
             continue
-        lines = [line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith(("model name", "Model"))]
+        lines = [line.split(":", 1)[1].strip() for line in text.splitlines()
+                 if line.startswith(("model name", "Model"))]
         found[name] = (lines or [found["cpu"]])[0] if name == "cpu" else text.strip()
     return found
 
 
-def _print(line: Dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(line) + "\n")
+def hold_lease(seconds: float) -> None:
+    """End this process as soon as standard input is closed, or when nothing came from it for so many seconds.
+
+    Whoever started the job writes to it now and then. A connection that broke or a program that was killed closes it
+    or falls silent, and the device is free again.
+    """
+    import select
+    import threading
+
+    def watch() -> None:
+        while select.select([0], [], [], seconds)[0] and os.read(0, 4096):
+            pass
+        os._exit(LEASE_ENDED)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _printer() -> Callable[[dict[str, Any]], None]:
+    """Prints lines where standard output went; whatever else prints there, a library say, goes to standard error."""
     sys.stdout.flush()
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def emit(line: dict[str, Any]) -> None:
+        output.write(json.dumps(line) + "\n")
+        output.flush()
+
+    return emit
+
+
+def _command() -> None:
+    parser = argparse.ArgumentParser(description="Time the models of a folder.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--lease", type=float, help="end after so many seconds without a line on standard input")
+    arguments = parser.parse_args()
+    if arguments.lease is not None:
+        hold_lease(arguments.lease)
+    try:
+        main(arguments.folder, _printer())
+    except ImportError as error:
+        sys.exit(f"{error}; install it with `{sys.executable} -m pip install {error.name or ''}`")
+    except KeyboardInterrupt:
+        sys.exit("stopped")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), _print)
+    _command()

@@ -6,10 +6,12 @@ A transport is one file of this folder with `Settings`, a pydantic model of what
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,10 @@ from search_spaces.errors import InputError
 Sink = Callable[[dict[str, Any]], None]
 """Takes one line of a job's output: a header, a finished round, or a peak of memory."""
 Stop = Callable[[], bool]
+
+
+class Waiting(InputError):  # noqa: N818 - nothing went wrong
+    """No mistake: the rest is up to the user, who carries a file to a device and back; then the same call goes on."""
 
 
 class TransportSettings(BaseModel):
@@ -59,10 +65,27 @@ class Job:
     before: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
     memory_of: str | None = None
 
-    def write(self) -> None:
-        """Put `job.json`, `measure.py` and `runtime.py` into the folder."""
-        data = {"schema_version": measure.SCHEMA_VERSION, "options": dict(self.options), "reference": self.reference,
-                "protocol": self.protocol._asdict(), "before": list(self.before), "memory_of": self.memory_of,
+    @property
+    def key(self) -> str:
+        """Which job this is: SHA-256 of what is timed, in what, and with what options.
+
+        The protocol and earlier rounds do not count, for they may change between two calls; nor do the bytes of the
+        models, for two compilations of one workload need not be equal.
+        """
+        data = {"schema_version": measure.SCHEMA_VERSION, "runtime": self.runtime, "options": dict(self.options),
+                "reference": self.reference, "memory_of": self.memory_of,
+                "workloads": sorted((each.name, [dict(one) for one in each.inputs]) for each in self.models)}
+        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+    def write(self, results: str | None = None) -> None:
+        """Put `job.json`, `measure.py` and `runtime.py` into the folder.
+
+        Args:
+            results: the file the device writes its lines to; without one it prints them.
+        """
+        data = {"schema_version": measure.SCHEMA_VERSION, "key": self.key, "options": dict(self.options),
+                "reference": self.reference, "protocol": self.protocol._asdict(), "before": list(self.before),
+                "memory_of": self.memory_of, "results": results,
                 "workloads": [{"name": each.name, "file": each.file, "inputs": list(each.inputs)}
                               for each in self.models]}
         (self.folder / "job.json").write_text(json.dumps(data), "utf-8")
@@ -71,14 +94,20 @@ class Job:
 
 
 class Base(ABC):
-    """A way to one device."""
+    """A way to one device. `MEMORY` says whether jobs with `memory_of` can be run."""
+
+    MEMORY = True
 
     def __init__(self, settings: Any, device_name: str) -> None:
         self.settings, self.device_name = settings, device_name
 
     @abstractmethod
-    def check(self) -> None:
-        """Raises InputError that says why the device cannot be reached, and what to do."""
+    def check(self, runtime: str | None = None) -> None:
+        """Raises InputError that says why the device cannot be reached or used, and what to do.
+
+        Args:
+            runtime: what it needs is looked for on the device too.
+        """
 
     @abstractmethod
     def run(self, job: Job, sink: Sink, stop: Stop = lambda: False) -> None:
@@ -87,27 +116,18 @@ class Base(ABC):
         A connection that breaks raises InputError; what the sink got is kept, and the next call goes on after it.
         """
 
-
-def parse_line(text: str, device_name: str) -> dict[str, Any]:
-    """One line of a job's output. Raises InputError where it is not what `measure.py` prints."""
-    try:
-        line = json.loads(text)
-        rounds = line.get("seconds")
-        known = "versions" in line or "peak_bytes" in line or isinstance(rounds, list)
-        if not known:
-            raise ValueError("neither a header nor a round")
-        for name, seconds in rounds or ():
-            if not isinstance(name, str) or not isinstance(seconds, (int, float)):
-                raise ValueError("a sample is not a name and a number")
-        return dict(line)
-    except (ValueError, AttributeError, TypeError) as error:
-        says = text.strip()[:80]
-        raise InputError(device_name, f"printed {says!r} where a line of timings was expected ({error}); run the "
-                                      "runner by hand to see what is wrong") from None
+    def cut(self, why: str) -> InputError:
+        """What to raise when the way to the device broke."""
+        return InputError(self.device_name, f"the connection broke ({why}); the finished rounds are kept: run the same "
+                                            "command again to go on after them")
 
 
-def parse_lines(lines: Iterator[str], device_name: str) -> Iterator[dict[str, Any]]:
-    """The lines of a job's output, empty ones left out."""
-    for text in lines:
-        if text.strip():
-            yield parse_line(text, device_name)
+def safe_name(name: str) -> str:
+    """A device's name as a file may be called on any system."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:80] or "device"
+
+
+def refuse_memory(device_name: str, kind: str) -> InputError:
+    """What to raise where the peak memory cannot be measured."""
+    return InputError(device_name, f"the peak memory of a model cannot be measured through transport {kind}; "
+                                   "allowed there: local, ssh")

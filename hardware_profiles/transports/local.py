@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
-from hardware_profiles.transports._base import Base, Job, Sink, Stop, TransportSettings, parse_lines
+from hardware_profiles import measure
+from hardware_profiles.transports._base import Base, Job, Sink, Stop, TransportSettings
+from hardware_profiles.transports._process import LEASE_S, stream
+from hardware_profiles.transports._rounds import parse_line
 from search_spaces.errors import InputError
 
 
@@ -16,26 +18,15 @@ class Settings(TransportSettings):
 class Transport(Base):
     """Runs `measure.py` with this Python."""
 
-    def check(self) -> None:
-        """There is always a way to this machine."""
+    def check(self, runtime: str | None = None) -> None:
+        """There is always a way to this machine; whether the runtime is there, its `missing` says."""
 
     def run(self, job: Job, sink: Sink, stop: Stop = lambda: False) -> None:
         """See `Base.run`."""
         job.write()
-        command = [sys.executable, "measure.py", "."]
-        with subprocess.Popen(command, cwd=job.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,  # noqa: S603
-                              text=True) as process:
-            assert process.stdout is not None and process.stderr is not None
-            try:
-                for line in parse_lines(iter(process.stdout.readline, ""), self.device_name):
-                    sink(line)
-                    if stop():
-                        process.terminate()
-                        return
-                says = process.stderr.read().strip().splitlines()
-            except BaseException:
-                process.kill()
-                raise
-        if process.returncode:
-            raise InputError(self.device_name, f"the runner ended with code {process.returncode}: "
-                                               f"{says[-1] if says else 'it said nothing'}")
+        ended = stream([sys.executable, "measure.py", ".", "--lease", str(LEASE_S)],
+                       lambda text: sink(parse_line(text, self.device_name)), stop, cwd=job.folder)
+        if ended.code == measure.LEASE_ENDED and not ended.stopped:
+            raise self.cut("this program was halted for a while")
+        if ended.code and not ended.stopped:
+            raise InputError(self.device_name, f"the runner ended with code {ended.code}: {ended.says}")

@@ -1,0 +1,104 @@
+"""A running job: a process whose lines are taken as they come, and which never outlives this program."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from hardware_profiles.transports._base import Stop
+
+LEASE_S, BEAT_S = 60.0, 10.0
+"""The job ends when it hears nothing for the lease; it is told every beat that it is still wanted."""
+GRACE_S = 5.0
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: its exit code, the last lines of its standard error, whether it was asked to."""
+
+    code: int
+    errors: tuple[str, ...] = ()
+    stopped: bool = False
+
+    @property
+    def says(self) -> str:
+        """The last thing it said."""
+        return self.errors[-1] if self.errors else "it said nothing"
+
+
+def stream(command: Sequence[str], take: Callable[[str], None], stop: Stop, cwd: Path | None = None) -> Ended:
+    """Run a command, hand over each whole line of its output, and keep it alive with lines on its standard input.
+
+    A line that was cut off at the end is dropped. Whatever happens here, also an exception of `take`, the process
+    finds its standard input closed and ends.
+    """
+    process = subprocess.Popen(list(command), cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE,  # noqa: S603
+                               stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
+                               start_new_session=True)
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    errors: deque[str] = deque(maxlen=40)
+    readers = [threading.Thread(target=_lines, args=(process.stdout, lines), daemon=True),
+               threading.Thread(target=_errors, args=(process.stderr, errors), daemon=True)]
+    for reader in readers:
+        reader.start()
+    stopped = True
+    try:
+        stopped = _pump(process.stdin, lines, take, stop)
+    finally:
+        end(process)
+        for reader in readers:
+            reader.join(GRACE_S)
+    return Ended(process.returncode, tuple(errors), stopped)
+
+
+def _pump(stdin: IO[str], lines: queue.SimpleQueue[str | None], take: Callable[[str], None], stop: Stop) -> bool:
+    """Until there are no more lines; gives whether it was stopped."""
+    beaten = time.monotonic()
+    while True:
+        if stop():
+            return True
+        if time.monotonic() - beaten >= BEAT_S:
+            beaten = time.monotonic()
+            with contextlib.suppress(OSError):
+                stdin.write("\n")
+                stdin.flush()
+        try:
+            line = lines.get(timeout=_POLL_S)
+        except queue.Empty:
+            continue
+        if line is None:
+            return False
+        if line.endswith("\n"):
+            take(line)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Close its input, which ends it; where that does not help, kill it."""
+    with contextlib.suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()
+    try:
+        process.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _lines(source: IO[str], lines: queue.SimpleQueue[str | None]) -> None:
+    for line in source:
+        lines.put(line)
+    lines.put(None)
+
+
+def _errors(source: IO[str], errors: deque[str]) -> None:
+    errors.extend(line.rstrip() for line in source if line.strip())

@@ -1,0 +1,81 @@
+"""Whether what a device sent can be true: lines of a job's output, and all rounds together."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from hardware_profiles import measure
+from search_spaces.errors import InputError
+
+MANY, ALIKE = 4, 0.005
+"""So many different workloads within half a percent of each other: it was not they that were timed."""
+
+
+def parse_line(text: str, device_name: str) -> dict[str, Any]:
+    """One line of a job's output. Raises InputError where it is not what `measure.py` prints, or cannot be true."""
+    try:
+        line = json.loads(text)
+        if not isinstance(line, dict):
+            raise ValueError("not a table")
+        if isinstance(line.get("seconds"), list):
+            _check_form(line)
+        elif "versions" not in line and "peak_bytes" not in line:
+            raise ValueError("neither a header nor a round")
+    except (ValueError, TypeError) as error:
+        says = text.strip()[:80]
+        raise InputError(device_name, f"printed {says!r} where a line of timings was expected ({error}); run the "
+                                      "runner by hand to see what is wrong") from None
+    check_line(line, device_name)
+    return dict(line)
+
+
+def parse_lines(lines: Iterable[str], device_name: str) -> Iterator[dict[str, Any]]:
+    """The lines of a job's output, empty ones left out."""
+    for text in lines:
+        if text.strip():
+            yield parse_line(text, device_name)
+
+
+def _check_form(line: Mapping[str, Any]) -> None:
+    for name, seconds in line["seconds"]:
+        if not isinstance(name, str) or not _is_number(seconds):
+            raise ValueError("a sample is not a name and a number")
+    if not _is_number(line.get("spent_s")) or not isinstance(line.get("round"), int):
+        raise ValueError("a round without its number or the seconds it took")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def check_line(line: Mapping[str, Any], device_name: str) -> None:
+    """Raises InputError if a round holds a time that is negative, zero or no number."""
+    if "seconds" in line and not (math.isfinite(line["spent_s"]) and line["spent_s"] >= 0):
+        raise InputError(device_name, f"round {line['round']} took {line['spent_s']:g} s, which cannot be; "
+                                      "is the device's clock right?")
+    for name, seconds in line.get("seconds", ()):
+        if not math.isfinite(seconds) or seconds <= 0:
+            raise InputError(device_name, f"the time of {name} in round {line['round']} is {seconds:g} s; a time is a "
+                                          "finite number above 0; run the runner by hand to see what it prints")
+
+
+def check_rounds(lines: Iterable[Mapping[str, Any]], reference: str, device_name: str) -> None:
+    """Raises InputError if rounds hold impossible times, or the same time for every workload.
+
+    Two or more workloads must not agree to the last digit in every sample, nor many within half a percent: then the
+    clock is too coarse, or the runner did not run the models it was given.
+    """
+    rounds = [line for line in lines if "seconds" in line]
+    for line in rounds:
+        check_line(line, device_name)
+    ms = [timing.ms for timing in measure.summarise(rounds, reference).values()]
+    samples = {seconds for line in rounds for _, seconds in line["seconds"]}
+    if len(ms) < 2:
+        return
+    if len(samples) == 1 and len(rounds) > 1 or len(ms) >= MANY and max(ms) - min(ms) <= ALIKE * min(ms):
+        raise InputError(device_name, f"all {len(ms)} workloads take {min(ms):.4g} ms, though they differ; either the "
+                                      "clock is too coarse or the runner does not run the model it is given; run it "
+                                      "by hand on two models")
