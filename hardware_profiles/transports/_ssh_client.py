@@ -1,0 +1,93 @@
+"""The system's OpenSSH client: the command that calls it, and what its complaints mean."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shlex
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hardware_profiles.transports import _remote
+
+LEAST_PYTHON = (3, 9)
+OLD_PYTHON = "paretoformer-old-python"
+OWN_ERROR = 255
+"""The exit code with which ssh tells its own errors from those of the command."""
+_FIRST = {"BatchMode": "yes", "RequestTTY": "no", "RemoteCommand": "none"}
+_LAST = {"ServerAliveInterval": 15, "ServerAliveCountMax": 3, "ClearAllForwardings": "yes", "ForwardAgent": "no",
+         "ForwardX11": "no", "LogLevel": "INFO"}
+_START = ("import sys; sys.path[:1] = []; import base64; sys.version_info < {least} and sys.exit('{old} %d.%d' % "
+          "sys.version_info[:2]); code = {{'__name__': 'device'}}; exec(base64.b64decode(sys.argv[1]), code); "
+          "import json; code['main'](json.loads(base64.b64decode(sys.argv[2])))")
+"""Python's first words on the device, readable by the oldest: what follows needs a version that it may not be."""
+
+_MEANINGS: Sequence[tuple[str, str]] = (
+    ("REMOTE HOST IDENTIFICATION HAS CHANGED",
+     "{host} shows another host key than before; if it was set up anew, run `ssh-keygen -R {host}`, then `ssh {host}`"),
+    ("Host key verification failed|host key is known",
+     "the host key of {host} is not known here; run `ssh {host}` once and confirm it"),
+    ("UNPROTECTED PRIVATE KEY|bad permissions",
+     "ssh refuses the key file because others may read it; run `chmod 600` on it"),
+    ("Permission denied|Too many authentication failures|No supported authentication",
+     "{host} did not accept the key ({says}); set transport.identity or user@host, and try `ssh {host}`"),
+    ("Could not resolve hostname", "no host is called {host}; allowed: a name of ~/.ssh/config or [user@]address"),
+    ("Connection refused", "{host} refused the connection; is its ssh server running, and is transport.port right?"),
+    ("timed out|No route to host|unreachable|not responding",
+     "{host} cannot be reached ({says}); is it on, and in the same network?"),
+    ("Bad configuration option|command-line|no argument after keyword|Bad number|unsupported option",
+     "ssh does not take a setting ({says}); see transport.options and `man ssh_config`"),
+)
+
+
+def command(settings: Any, call: Mapping[str, Any]) -> list[str]:
+    """The arguments that make the device's Python do a call of `_remote.main`.
+
+    Only the path of Python is put through a shell, quoted; all else is base64.
+    """
+    given = {name: ("no", "yes")[value] if isinstance(value, bool) else value
+             for name, value in settings.options.items()}
+    last = {"ConnectTimeout": settings.connect_timeout, **_LAST}
+    words = ["ssh", "-T"]  # of an option that comes twice, ssh takes the first
+    for name, value in [*_FIRST.items(), *given.items(), *last.items()]:
+        words += ["-o", f"{name}={value}"]
+    if settings.port is not None:
+        words += ["-p", str(settings.port)]
+    if settings.identity is not None:
+        words += ["-o", "IdentitiesOnly=yes", "-i", str(Path(settings.identity).expanduser())]
+    start = _START.format(least=LEAST_PYTHON, old=OLD_PYTHON)
+    program = base64.b64encode(Path(str(_remote.__file__)).read_bytes()).decode()
+    arguments = base64.b64encode(json.dumps(dict(call)).encode()).decode()
+    remote = " ".join(map(shlex.quote, [settings.python.removeprefix("~/"), "-c", start, program, arguments]))
+    return [*words, "--", settings.host, f"{remote} && true"]  # so a shell stays, and tells how Python ended
+
+
+def meaning(settings: Any, code: int, errors: Sequence[str]) -> str | None:
+    """What an exit code and the lines of standard error mean; None where the connection simply broke."""
+    text, says = "\n".join(errors), errors[-1].strip() if errors else "ssh said nothing"
+    host, python = settings.host, settings.python
+    old = re.search(rf"^{OLD_PYTHON} (\d+\.\d+)$", text, re.MULTILINE)
+    if old:
+        least = ".".join(map(str, LEAST_PYTHON))
+        return f"{python} on {host} is Python {old[1]}; needed is {least} or newer: set transport.python"
+    if code in (126, 127):
+        return f"there is no Python called {python!r} on {host} ({says}); set transport.python to its path"
+    if 128 < code < OWN_ERROR:
+        return f"{python} on {host} was ended by {_signal(code - 128)}; has it enough memory?"
+    if code != OWN_ERROR:
+        return f"{python} on {host} ended with code {code}: {says}"
+    for pattern, sentence in _MEANINGS:
+        if re.search(pattern, text):
+            found = [line.strip() for line in errors if re.search(pattern, line)]
+            return sentence.format(host=host, says=found[-1])
+    return None
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

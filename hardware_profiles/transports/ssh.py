@@ -1,0 +1,146 @@
+"""A device behind ssh: the system's OpenSSH client, so that the user's own configuration, keys and jump hosts work.
+
+The device needs a Python and what the runtime imports. Files are sent once and kept there under their hash.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import IO, Any
+
+from pydantic import Field, field_validator
+
+from hardware_profiles import measure, runtimes
+from hardware_profiles.transports._base import Base, Job, Sink, Stop, TransportSettings
+from hardware_profiles.transports._files import archive, as_file, listed
+from hardware_profiles.transports._process import LEASE_S, stream
+from hardware_profiles.transports._remote import MARK
+from hardware_profiles.transports._rounds import parse_line
+from hardware_profiles.transports._ssh_client import OWN_ERROR, command, meaning
+from search_spaces.errors import InputError
+
+ANSWER_S = 60
+"""Seconds within which the device answers a short question, beside those for connecting."""
+WAIT_S = LEASE_S + 5
+"""Seconds to wait for a measurement of a connection that broke: it ends by itself."""
+_RUN_HERE = {"proxycommand", "localcommand", "permitlocalcommand", "knownhostscommand", "pkcs11provider",
+             "securitykeyprovider", "include", "match", "host", "batchmode", "remotecommand", "requesttty"}
+
+
+class Settings(TransportSettings):
+    """Which host, and where on it."""
+
+    host: str = Field(description="a name of ~/.ssh/config, or [user@]address")
+    port: int | None = Field(None, ge=1, le=65535)
+    identity: str | None = Field(None, min_length=1, description="file of the private key")
+    python: str = Field("python3", description="Python on the device: a name, or a path from the home folder")
+    folder: str = Field(".cache/paretoformer", description="where files are kept there, from the home folder")
+    options: dict[str, str | int | bool] = Field({}, description="more settings of ssh, as in `man ssh_config`")
+    connect_timeout: int = Field(10, ge=1, le=600, description="seconds")
+
+    @field_validator("host")
+    @classmethod
+    def _plain_host(cls, host: str) -> str:
+        if not re.fullmatch(r"(?!-)([\w.+-]+@(?!-))?[\w.:%-]+", host, re.ASCII):
+            raise ValueError(f"{host!r} is not allowed; allowed: a name of ~/.ssh/config, or [user@]address")
+        return host
+
+    @field_validator("python", "folder", "identity")
+    @classmethod
+    def _plain_path(cls, path: str | None) -> str | None:
+        if path is not None and (not path.strip() or path.startswith("-") or not path.isprintable()):
+            raise ValueError(f"{path!r} is not allowed; allowed: a path, which does not begin with a dash")
+        return path
+
+    @field_validator("options")
+    @classmethod
+    def _plain_options(cls, options: dict[str, str | int | bool]) -> dict[str, str | int | bool]:
+        for name, value in options.items():
+            if not re.fullmatch(r"[A-Za-z0-9]+", name) or not str(value).isprintable():
+                raise ValueError(f"{name!r} is not allowed; allowed: words of `man ssh_config` and one line for each")
+            if name.lower() in _RUN_HERE:
+                raise ValueError(f"{name} is not allowed here; write it into ~/.ssh/config")
+        return options
+
+
+class Transport(Base):
+    """Runs `measure.py` with the device's Python."""
+
+    settings: Settings
+
+    def check(self, runtime: str | None = None) -> None:
+        """See `Base.check`."""
+        source = Path(str(runtimes.get(runtime).__file__)).read_text("utf-8") if runtime else "def versions(): pass\n"
+        found = self._ask({"mode": "check"}, as_file(source))
+        if found["lacks"]:
+            module, says = found["lacks"]
+            python = f"ssh {self.settings.host} {self.settings.python}"
+            raise self._refuse(f"{self.settings.python} there has no module {module} ({says}); run "
+                               f"`{python} -m pip install {module}`")
+
+    def run(self, job: Job, sink: Sink, stop: Stop = lambda: False) -> None:
+        """See `Base.run`."""
+        job.write()
+        self._send(job)
+        started = False
+
+        def take(text: str) -> None:
+            nonlocal started
+            if started:
+                sink(parse_line(text, self.device_name))
+            elif text.startswith(MARK):
+                self._answer(text)
+                started = True
+
+        call = {"mode": "run", "job": job.key[:16], "wait_s": WAIT_S, "lease_s": LEASE_S}
+        ended = stream(self._command(call), take, stop)
+        if ended.code and not ended.stopped:
+            raise self._explain(ended.code, ended.errors, started)
+
+    def _send(self, job: Job) -> None:
+        files = listed(job.folder)
+        needed = self._ask({"mode": "need"}, as_file(json.dumps(sorted(set(files.values())))))["need"]
+        self._ask({"mode": "put", "job": job.key[:16], "wait_s": WAIT_S}, archive(job.folder, files, needed), None)
+
+    def _command(self, call: dict[str, Any]) -> list[str]:
+        return command(self.settings, {"folder": self.settings.folder, **call})
+
+    def _ask(self, call: dict[str, Any], stdin: IO[bytes], timeout_s: float | None = ANSWER_S) -> dict[str, Any]:
+        """One short call, with what the device reads on its standard input."""
+        host, identity = self.settings.host, self.settings.identity
+        if identity and not Path(identity).expanduser().is_file():
+            raise self._refuse(f"there is no key file {identity}; set transport.identity")
+        limit = None if timeout_s is None else timeout_s + self.settings.connect_timeout
+        try:
+            with stdin:
+                done = subprocess.run(self._command(call), stdin=stdin, capture_output=True, timeout=limit,  # noqa: S603
+                                      start_new_session=True, check=False)
+        except FileNotFoundError:
+            raise self._refuse("there is no `ssh` on this machine; install OpenSSH's client") from None
+        except subprocess.TimeoutExpired:
+            raise self._refuse(f"{host} did not answer for {limit:.0f} s; try `ssh {host}`") from None
+        answers = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.startswith(MARK)]
+        if done.returncode or not answers:
+            lines = done.stderr.decode("utf-8", "replace").splitlines()
+            raise self._explain(done.returncode, tuple(line for line in lines if line.strip()), False)
+        return self._answer(answers[-1])
+
+    def _answer(self, text: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(text.removeprefix(MARK))
+        if "fault" in found:
+            raise self._refuse(f"{self.settings.host} cannot keep or run the job in {self.settings.folder}: "
+                               f"{found['fault']}")
+        return found
+
+    def _explain(self, code: int, errors: tuple[str, ...], started: bool) -> InputError:
+        says = meaning(self.settings, code, errors)
+        if says is None or code == measure.LEASE_ENDED or (started and code == OWN_ERROR):
+            return self.cut(errors[-1].strip() if errors else "ssh said nothing")
+        return self._refuse(says)
+
+    def _refuse(self, says: str) -> InputError:
+        return InputError(self.device_name, says)
+
