@@ -1,0 +1,155 @@
+"""An Android device behind adb: a runner of the user's is pushed there and times one model after the other.
+
+The defaults fit ExecuTorch's `executor_runner`, which prints the time of all executions together. Built for Android it
+prints to the system log, built with another platform layer to its output: both are looked at.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from hardware_profiles import measure
+from hardware_profiles.transports._adb_client import Adb
+from hardware_profiles.transports._base import Base, Job, Model, Sink, Stop, TransportSettings, refuse_memory
+from hardware_profiles.transports._files import digest
+from hardware_profiles.transports._rounds import check_rounds
+from search_spaces.errors import InputError
+
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+_PROPERTIES = {"system": "ro.build.version.release", "cpu": "ro.soc.model", "model": "ro.product.model",
+               "board": "ro.board.platform"}
+_GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+
+
+class Settings(TransportSettings):
+    """Which device, what times a model there, and how its output is read."""
+
+    serial: str | None = Field(None, pattern=r"^\w[\w.:-]*$", description="of `adb devices`, where there are several")
+    adb: str = Field("adb", min_length=1, description="path of the executable on this machine")
+    runner: str = Field("executor_runner", min_length=1, description="path, on this machine, of a binary for Android")
+    folder: str = Field("/data/local/tmp/paretoformer", pattern=r"^/[^\x00-\x1f,]+$", description="on the device")
+    command: tuple[str, ...] = Field(
+        ("--model_path={model}", "--inputs={inputs}", "--num_executions={repeats}", "--cpu_threads={threads}"),
+        description="arguments of the runner; {model}, {inputs}, {repeats} and {threads} are filled in")
+    repeats: int = Field(20, ge=1, description="executions for each start of the runner")
+    pattern: str = Field(r"executed successfully (?P<n>\d+) time\(s\) in (?P<ms>\S+) ms",
+                         description="finds the time in what it prints: a group s, ms or us; n divides it")
+    logcat: str | None = Field("ExecuTorch", pattern=r"^[\w.-]+$", description="tag of its lines in the system log")
+    timeout_s: int = Field(300, ge=1, description="seconds for one start of the runner")
+
+    @field_validator("command")
+    @classmethod
+    def _has_model(cls, command: tuple[str, ...]) -> tuple[str, ...]:
+        if not any("{model}" in each for each in command):
+            raise ValueError("must hold {model}, or the runner cannot know what to run")
+        return command
+
+    @field_validator("pattern")
+    @classmethod
+    def _has_time(cls, pattern: str) -> str:
+        try:
+            groups = set(re.compile(pattern).groupindex)
+        except re.error as error:
+            raise ValueError(f"is not a regular expression ({error})") from None
+        if len(groups & set(SECONDS)) != 1 or groups - set(SECONDS) - {"n"}:
+            raise ValueError("must have one group named s, ms or us, such as (?P<ms>\\S+), and may have one named n")
+        return pattern
+
+
+class Transport(Base):
+    """Pushes what is not there yet, and starts the runner for every sample."""
+
+    MEMORY = False
+    settings: Settings
+
+    def check(self, runtime: str | None = None) -> None:
+        """See `Base.check`."""
+        self._client().choose()
+        self._runner()
+
+    def run(self, job: Job, sink: Sink, stop: Stop = lambda: False) -> None:
+        """See `Base.run`."""
+        if job.memory_of:
+            raise refuse_memory(self.device_name, "adb")
+        client = self._client()
+        client.choose()
+        runner = self._runner()
+        here = client.listed(self.settings.folder)
+        program = self._push(client, runner, here)
+        client.shell(["chmod", "755", program])
+        sink({"schema_version": measure.SCHEMA_VERSION, "job": job.key, "machine": self._machine(client),
+              "versions": {"runner": digest(runner)[:16], "repeats": str(self.settings.repeats)}})
+        runs = {each.name: self._timed(client, program, each, job, here) for each in job.models}
+        finished = list(job.before)
+
+        def emit(line: dict[str, Any]) -> None:
+            finished.append(line)
+            sink(line)
+
+        measure.rounds(runs, job.reference, job.protocol, emit, job.before, stop, cold=True)
+        check_rounds(finished, job.reference, self.device_name)
+
+    def _client(self) -> Adb:
+        return Adb(self.settings.adb, self.settings.serial, self.device_name, self.settings.timeout_s, self.cut)
+
+    def _runner(self) -> Path:
+        path = Path(self.settings.runner).expanduser()
+        if not path.is_file():
+            raise InputError(self.device_name, f"there is no runner {self.settings.runner} here; build ExecuTorch's "
+                                               "executor_runner for Android and set transport.runner to its path")
+        return path
+
+    def _push(self, client: Adb, path: Path, here: set[str]) -> str:
+        """Give the path on the device, where the file is called by its hash."""
+        name = digest(path)[:32] + ("".join(re.findall(r"^\.\w+$", path.suffix, re.ASCII)))
+        target = f"{self.settings.folder}/{name}"
+        if name not in here:
+            client.push(path.resolve(), target)
+            here.add(name)
+        return target
+
+    def _timed(self, client: Adb, program: str, model: Model, job: Job, here: set[str]) -> Callable[[], float]:
+        """A function that starts the runner once and gives the seconds of one execution."""
+        inputs = []
+        if any("{inputs}" in each for each in self.settings.command):
+            for i, array in enumerate(measure.random_inputs(model.inputs)):
+                path = job.folder / f"input-{i}.bin"
+                path.write_bytes(array.tobytes())
+                inputs.append(self._push(client, path, here))
+        filled = {"{model}": self._push(client, job.folder / model.file, here), "{inputs}": ",".join(inputs),
+                  "{repeats}": str(self.settings.repeats), "{threads}": str(job.options.get("threads", 1))}
+        words = [re.sub(r"\{(model|inputs|repeats|threads)\}", lambda found: filled[found[0]], each)
+                 for each in self.settings.command]
+        return lambda: self._seconds(client, [program, *words], model.name)
+
+    def _seconds(self, client: Adb, words: list[str], name: str) -> float:
+        output, log = client.started(words, self.settings.folder, self.settings.logcat, self.settings.pattern)
+        found = re.search(self.settings.pattern, output) or re.search(self.settings.pattern, log)
+        says = " | ".join((output + log).split("\n"))[-160:].strip(" |") or "nothing"
+        if not found:
+            raise InputError(self.device_name, f"the runner printed no time for {name}, but {says!r}; set "
+                                               "transport.pattern to what it prints, and transport.logcat if it logs")
+        unit = next(each for each in SECONDS if each in found.groupdict())
+        try:
+            seconds = SECONDS[unit] * float(found[unit]) / int(found.groupdict().get("n", 1))
+        except (ValueError, ZeroDivisionError):
+            seconds = math.nan
+        if not math.isfinite(seconds) or seconds <= 0:
+            raise InputError(self.device_name, f"the runner printed {found[0]!r} for {name}; a time is a finite number "
+                                               "above 0; run it by hand to see what is wrong")
+        return seconds
+
+    def _machine(self, client: Adb) -> dict[str, str]:
+        found = {name: client.shell(["getprop", prop]).strip() for name, prop in _PROPERTIES.items()}
+        found["system"] = f"Android {found['system']}"
+        found["cpu"] = found["cpu"] or found["board"]
+        found["governor"] = client.shell(["cat", _GOVERNOR], fails=False).strip()
+        return {name: value for name, value in found.items() if value}
+
+
