@@ -1,0 +1,133 @@
+"""A device nothing here can reach: one file is carried there, and one file back."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+from hardware_profiles.transports._base import (
+    Base,
+    Job,
+    Sink,
+    Stop,
+    TransportSettings,
+    Waiting,
+    refuse_memory,
+    safe_name,
+)
+from hardware_profiles.transports._rounds import check_rounds, parse_lines
+from search_spaces.errors import InputError
+
+RESULTS = "results.jsonl"
+README = """\
+Timing of {n} models for {device}
+
+Needed: Python 3.9 or newer with NumPy and the package of the runtime ({runtime}), such as onnxruntime:
+
+    python3 -m pip install numpy onnxruntime
+
+Then, in this folder, with nothing else running on the device:
+
+    python3 measure.py .
+
+It takes about {minutes} minutes and writes {results} after every round. It may be interrupted: started again, it
+goes on after the finished rounds. Bring {results} back when it has ended.
+"""
+
+
+class Settings(TransportSettings):
+    """Where the two files are; by default both are called after the device, in the working directory."""
+
+    file: str | None = None
+    results: str | None = None
+
+
+class Transport(Base):
+    """Writes the file to carry, and reads the one that comes back."""
+
+    MEMORY = False
+    settings: Settings
+
+    @property
+    def file(self) -> Path:
+        """What is carried to the device."""
+        return Path(self.settings.file or f"{safe_name(self.device_name)}.zip")
+
+    @property
+    def results(self) -> Path:
+        """Where what comes back is looked for."""
+        return Path(self.settings.results or self.file.with_suffix(f".{RESULTS}"))
+
+    def check(self, runtime: str | None = None) -> None:
+        """Nothing of the device can be seen from here; but the file must have a place."""
+        if not self.file.parent.is_dir():
+            raise InputError(str(self.file.parent), "there is no such folder; set transport.file")
+
+    def run(self, job: Job, sink: Sink, stop: Stop = lambda: False) -> None:
+        """See `Base.run`. Raises Waiting where the results are not there yet."""
+        if job.memory_of:
+            raise refuse_memory(self.device_name, "bundle")
+        if not self.results.exists():
+            self._write(job)
+            folder = safe_name(self.device_name)
+            raise Waiting(self.device_name,
+                          f"carry {self.file} to the device, unpack it (`python3 -m zipfile -e {self.file.name} .`), "
+                          f"run `python3 measure.py .` in its folder {folder}, put the {RESULTS} that it writes at "
+                          f"{self.results}, and run the same command again")
+        for line in self._lines(job):
+            if stop():
+                return
+            sink(line)
+
+    def _lines(self, job: Job) -> list[dict[str, object]]:
+        """What came back, without the rounds that are known already."""
+        where = str(self.results)
+        try:
+            data = self.results.read_bytes()
+            text = data[: data.rfind(b"\n") + 1].decode("utf-8")  # a last line may be cut off
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(where, f"cannot be read ({error}); copy it from the device once more") from None
+        lines = list(parse_lines(text.splitlines(), where))
+        found = {str(line.get("job")) for line in lines if "versions" in line}
+        if found != {job.key}:
+            keys = ", ".join(key[:12] for key in sorted(found)) or "none"
+            raise InputError(where, f"holds the results of another job ({keys}; this one is {job.key[:12]}); move it "
+                                    "away, or set transport.results")
+        known = {each.name for each in job.models}
+        for line in lines:
+            strange = sorted({name for name, _ in line.get("seconds", ())} - known)
+            if strange:
+                raise InputError(where, f"round {line['round']} times {strange[0]!r}, which is not of this job")
+        if not any("seconds" in line for line in lines):
+            raise InputError(where, "holds no finished round; run `python3 measure.py .` on the device until it ends")
+        check_rounds(lines, job.reference, where)
+        return [line for line in lines if "seconds" not in line or line["round"] >= len(job.before)]
+
+    def _write(self, job: Job) -> None:
+        """The file to carry, whole or not at all."""
+        if self.file.exists() and not _is_bundle(self.file):
+            raise InputError(str(self.file), "is there already and is no bundle; move it away, or set transport.file")
+        job.write(results=RESULTS)
+        folder, part = safe_name(self.device_name), self.file.with_name(f".{self.file.name}.part")
+        readme = README.format(n=len(job.models), device=self.device_name, runtime=job.runtime, results=RESULTS,
+                               minutes=max(round(job.protocol.budget_s / 60), 1))
+        try:
+            with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as bundle:
+                bundle.writestr(f"{folder}/README.txt", readme)
+                for path in sorted(job.folder.rglob("*")):
+                    if path.is_file() and "__pycache__" not in path.parts:
+                        bundle.write(path, f"{folder}/{path.relative_to(job.folder).as_posix()}")
+            os.replace(part, self.file)
+        except OSError as error:
+            raise InputError(str(self.file), f"cannot be written ({error.strerror}); set transport.file") from None
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _is_bundle(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as bundle:
+            return any(name.endswith("/job.json") for name in bundle.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return False

@@ -1,0 +1,168 @@
+"""A bundle: carried to a device by hand, interrupted there, and brought back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hardware_profiles.transports._base import Job, Waiting
+from search_spaces.errors import InputError
+from tests.hardware_profiles.fixtures.devices import NASTY, make_job, standin, transport  # noqa: F401 - fixtures
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def unpacked(job: Job, name: str = "a device") -> Path:
+    made = transport("bundle", name)
+    with pytest.raises(Waiting):
+        made.run(job, lambda line: None)
+    with zipfile.ZipFile(made.file) as bundle:  # type: ignore[attr-defined]
+        bundle.extractall("device")
+    (folder,) = Path("device").iterdir()
+    return folder
+
+
+def measured(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "measure.py", "."], cwd=folder, capture_output=True, text=True)
+
+
+def test_the_first_call_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(Waiting) as caught:
+        transport("bundle").run(make_job(tmp_path / "job"), lambda line: None)
+    says = str(caught.value)
+    assert says.startswith("a device: carry a-device.zip to the device") and "python3 measure.py ." in says
+    assert "put the results.jsonl that it writes at a-device.results.jsonl" in says and "\n" not in says
+    with zipfile.ZipFile("a-device.zip") as bundle:
+        names = {name.removeprefix("a-device/") for name in bundle.namelist()}
+        assert "about 1 minutes" in bundle.read("a-device/README.txt").decode()
+    models = {f"models/m{i}.txt" for i in range(3)}
+    assert names == {"README.txt", "job.json", "measure.py", "runtime.py", *models}
+
+
+def test_interrupted_on_the_device_it_goes_on(tmp_path: Path) -> None:
+    job = make_job(tmp_path / "job", protocol={"least_rounds": 8, "most_rounds": 8})
+    folder = unpacked(job)
+    command = [sys.executable, "measure.py", "."]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while "round 2 of at most 8" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        assert "Traceback" not in process.stderr.read()
+    finished = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+    assert 3 <= len(finished) < 9
+    with (folder / "results.jsonl").open("a") as file:
+        file.write('{"round": 7, "sec')  # cut off in the middle of a write
+    assert measured(folder).returncode == 0
+    (folder / "results.jsonl").rename("a-device.results.jsonl")
+    lines: list[dict[str, Any]] = []
+    transport("bundle").run(job, lines.append)
+    assert [line["round"] for line in lines if "seconds" in line] == list(range(8))
+    assert lines[: len(finished)] == finished
+
+
+def test_results_of_another_job_are_refused(tmp_path: Path) -> None:
+    folder = unpacked(make_job(tmp_path / "job"))
+    measured(folder)
+    (folder / "results.jsonl").rename("a-device.results.jsonl")
+    other = make_job(tmp_path / "other", {"reference": 0.001, "another": 0.002})
+    with pytest.raises(InputError, match=r"a-device.results.jsonl: holds the results of another job \(.*move it away"):
+        transport("bundle").run(other, lambda line: None)
+    data = json.loads((folder / "job.json").read_text())
+    (folder / "job.json").write_text(json.dumps({**data, "key": "another"}))
+    Path("a-device.results.jsonl").rename(folder / "results.jsonl")
+    done = measured(folder)
+    assert done.returncode == 1 and "holds the results of another job" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("line, says", [
+    ("", "holds no finished round"),
+    ("nonsense", "printed 'nonsense' where a line of timings was expected"),
+    ('{"round": 0, "spent_s": 1, "seconds": [["short", NaN]]}', "time of short in round 0 is nan s"),
+    ('{"round": 0, "spent_s": 1, "seconds": [["short", -1]]}', "time of short in round 0 is -1 s"),
+    ('{"round": 0, "spent_s": 1, "seconds": [["short", 0]]}', "time of short in round 0 is 0 s"),
+    ('{"round": 0, "spent_s": NaN, "seconds": [["short", 1]]}', "round 0 took nan s"),
+    ('{"round": 0, "seconds": [["short", 1]]}', "a round without its number"),
+    ('{"round": 0, "spent_s": 1, "seconds": [["strange", 1]]}', "times 'strange', which is not of this job"),
+])
+def test_results_that_cannot_be_true_are_refused(line: str, says: str, tmp_path: Path) -> None:
+    job = make_job(tmp_path / "job")
+    header = json.dumps({"schema_version": 1, "job": job.key, "versions": {}, "machine": {}})
+    Path("a-device.results.jsonl").write_text(f"{header}\n{line}\n")
+    with pytest.raises(InputError, match=f"a-device.results.jsonl: .*{says}"):
+        transport("bundle").run(job, lambda line: None)
+
+
+def test_bytes_are_no_results(tmp_path: Path) -> None:
+    Path("a-device.results.jsonl").write_bytes(b"\xff\xfe\n")
+    with pytest.raises(InputError, match="cannot be read .*copy it from the device once more"):
+        transport("bundle").run(make_job(tmp_path / "job"), lambda line: None)
+
+
+def test_known_rounds_do_not_come_twice(tmp_path: Path) -> None:
+    job, lines = make_job(tmp_path / "job"), []
+    folder = unpacked(job)
+    measured(folder)
+    (folder / "results.jsonl").rename("a-device.results.jsonl")
+    transport("bundle").run(job, lines.append)
+    rounds, again = [line for line in lines if "seconds" in line], []
+    transport("bundle").run(dataclasses.replace(job, before=rounds[:2]), again.append)
+    assert [line for line in again if "seconds" in line] == rounds[2:]
+
+
+def test_a_file_of_the_user_is_not_overwritten(tmp_path: Path) -> None:
+    Path("a-device.zip").write_text("mine")
+    with pytest.raises(InputError, match="a-device.zip: is there already and is no bundle; move it away") as caught:
+        transport("bundle").run(make_job(tmp_path / "job"), lambda line: None)
+    assert not isinstance(caught.value, Waiting) and Path("a-device.zip").read_text() == "mine"
+    Path("a-device.zip").unlink()
+    for _ in range(2):  # but a bundle is written anew
+        with pytest.raises(Waiting):
+            transport("bundle").run(make_job(tmp_path / "job"), lambda line: None)
+
+
+@pytest.mark.parametrize("name", [NASTY, "../../up", "/absolute", "..", "-o", "ü"])
+def test_names_are_made_safe(name: str, tmp_path: Path) -> None:
+    seconds = {name: 0.001, f"{name}2": 0.002}
+    folder = unpacked(make_job(tmp_path / "job", seconds), name)
+    assert {path.name for path in tmp_path.iterdir()} == {"job", "device", f"{folder.name}.zip"}
+    assert folder.name.strip(".-") == folder.name
+    measured(folder)
+    (folder / "results.jsonl").rename(f"{folder.name}.results.jsonl")
+    lines: list[dict[str, Any]] = []
+    transport("bundle", name).run(make_job(tmp_path / "job", seconds), lines.append)
+    assert {each for line in lines for each, _ in line.get("seconds", ())} == set(seconds)
+    assert not list(tmp_path.glob("**/canary*"))
+
+
+def test_without_a_place_for_the_file(tmp_path: Path) -> None:
+    made = transport("bundle", file="nowhere/a.zip")
+    with pytest.raises(InputError, match="nowhere: there is no such folder; set transport.file"):
+        made.check()
+    with pytest.raises(InputError, match="nowhere/a.zip: cannot be written .*set transport.file"):
+        made.run(make_job(tmp_path / "job"), lambda line: None)
+
+
+def test_a_missing_module_on_the_device_is_a_sentence(tmp_path: Path) -> None:
+    done = measured(unpacked(make_job(tmp_path / "job", {"a": 0.001, "b": "import"})))
+    assert done.returncode == 1 and "pip install a_module_that_is_not_there" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_key_of_a_job_is_of_what_is_timed(tmp_path: Path) -> None:
+    job = make_job(tmp_path / "job")
+    same = dataclasses.replace(job, before=({},), protocol=job.protocol._replace(budget_s=5), folder=tmp_path)
+    assert same.key == job.key == dataclasses.replace(job, models=job.models[::-1]).key
+    for change in ({"runtime": "x"}, {"options": {"threads": 2}}, {"reference": "short"}, {"models": job.models[:2]}):
+        assert dataclasses.replace(job, **change).key != job.key
