@@ -19,7 +19,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,22 +74,33 @@ def rounds(workloads: Mapping[str, Run], reference: str, protocol: Protocol, emi
         cold: each run is a process of its own that warms up and repeats for itself; it is run once for a sample.
     """
     finished = list(before)
-    spent, first = sum(float(line["spent_s"]) for line in finished), len(finished)
-    repeats = {name: 0 if cold else _repeats(run) for name, run in workloads.items()}
-    for index in range(first, protocol.most_rounds):
-        if stop() or (spent >= protocol.budget_s and index >= min(first + 1, protocol.least_rounds)):
-            return
-        names = _open(workloads, reference, finished, protocol) if index >= protocol.least_rounds else list(workloads)
-        if names == [reference]:
-            return
-        start = time.perf_counter()
+    first, names = len(finished), due(workloads, reference, protocol, finished)
+    repeats = {name: 0 if cold else _repeats(run) for name, run in workloads.items()} if names else {}
+    while names and not stop():
+        start, index = time.perf_counter(), len(finished)
         order = _order(names, reference, random.Random(f"{protocol.seed}/{index}"))  # noqa: S311 - no secret
         seconds = [[name, _sample(workloads[name], repeats[name])] for name in order]
-        spent_s = time.perf_counter() - start
-        spent += spent_s
-        line = {"round": index, "seconds": seconds, "spent_s": spent_s}
+        line = {"round": index, "seconds": seconds, "spent_s": time.perf_counter() - start}
         finished.append(line)
         emit(line)
+        names = due(workloads, reference, protocol, finished, first)
+
+
+def due(workloads: Iterable[str], reference: str, protocol: Protocol, finished: Sequence[Mapping[str, Any]],
+        first: int | None = None) -> list[str]:
+    """The names that take part in the next round; none where the rounds have ended.
+
+    Args:
+        first: how many rounds were finished when this call began; it measures one at least where some are lacking.
+    """
+    n, spent = len(finished), sum(float(line["spent_s"]) for line in finished)
+    least = min((n if first is None else first) + 1, protocol.least_rounds)
+    if n >= protocol.most_rounds or (n >= least and spent >= protocol.budget_s):
+        return []
+    if n < protocol.least_rounds:
+        return list(workloads)
+    names = _open(workloads, reference, finished, protocol)
+    return [] if names == [reference] else names
 
 
 def _repeats(run: Run) -> int:
@@ -116,7 +127,7 @@ def _order(names: list[str], reference: str, rng: random.Random) -> list[str]:
     return order
 
 
-def _open(workloads: Mapping[str, Run], reference: str, finished: list[Any], protocol: Protocol) -> list[str]:
+def _open(workloads: Iterable[str], reference: str, finished: Sequence[Any], protocol: Protocol) -> list[str]:
     """The reference, and the workloads whose interval is still too wide."""
     known = summarise(finished, reference)
     return [name for name in workloads

@@ -83,9 +83,8 @@ class Adb:
         try:
             done = subprocess.run([self.executable, *chosen, *words], stdin=subprocess.DEVNULL,  # noqa: S603
                                   capture_output=True, timeout=self.timeout_s, start_new_session=True, check=False)
-        except (FileNotFoundError, PermissionError):
-            raise self._refuse(f"there is no executable {self.executable}; install Android's platform tools or set "
-                               "transport.adb to the path of adb") from None
+        except OSError as error:
+            raise self._refuse(f"{self.executable} cannot be started ({error.strerror}); set transport.adb") from None
         except subprocess.TimeoutExpired:
             raise self.cut(f"no answer for {self.timeout_s:.0f} s") from None
         output, errors = (each.decode("utf-8", "replace").replace("\r\n", "\n") for each in (done.stdout, done.stderr))

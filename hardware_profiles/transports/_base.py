@@ -1,11 +1,13 @@
 """The contract of a transport: how a job reaches a device and its rounds come back.
 
 A transport is one file of this folder with `Settings`, a pydantic model of what a device's YAML may say under
-`transport`, and `Transport`, a subclass of `Base`.
+`transport`, and `Transport`, a subclass of `Base`. It may have `missing(settings)`: why no device can be reached from
+this machine, such as a program that is not installed; None where it can. It does not look at the device.
 """
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import re
@@ -76,6 +78,24 @@ class Job:
                 "reference": self.reference, "memory_of": self.memory_of,
                 "workloads": sorted((each.name, [dict(one) for one in each.inputs]) for each in self.models)}
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def done(self) -> bool:
+        """Whether the earlier rounds are enough."""
+        names = [each.name for each in self.models]
+        return not self.memory_of and not measure.due(names, self.reference, self.protocol, list(self.before))
+
+    def files(self) -> list[str]:
+        """What the device needs of the folder after `write`: paths in it, also of files that stand beside a model.
+
+        A runtime may keep weights beside a model, under its name and more; the folder may hold models of other jobs.
+        """
+        found = {"job.json", "measure.py", "runtime.py"}
+        for each in self.models:
+            path = self.folder / each.file
+            beside = path.parent.glob(f"{glob.escape(path.name)}*")
+            found |= {one.relative_to(self.folder).as_posix() for one in beside if one.is_file()}
+        return sorted(found)
 
     def write(self, results: str | None = None) -> None:
         """Put `job.json`, `measure.py` and `runtime.py` into the folder.

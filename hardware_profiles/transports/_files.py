@@ -23,12 +23,6 @@ def digest(path: Path) -> str:
     return hashed.hexdigest()
 
 
-def listed(folder: Path) -> dict[str, str]:
-    """Every file of a folder, by its path in there -> its hash."""
-    paths = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return {path.relative_to(folder).as_posix(): digest(path) for path in sorted(paths)}
-
-
 def archive(folder: Path, files: Mapping[str, str], needed: Collection[str]) -> IO[bytes]:
     """A tar with the list of files, and those that are needed under their hash."""
     named = {found: name for name, found in files.items() if found in needed}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,17 @@ class Settings(TransportSettings):
         return pattern
 
 
+def missing(settings: Settings) -> str | None:
+    """Why nothing can be reached from this machine."""
+    if not shutil.which(settings.adb):
+        return (f"there is no executable {settings.adb}; install Android's platform tools or set transport.adb to the "
+                "path of adb")
+    if not Path(settings.runner).expanduser().is_file():
+        return (f"there is no runner {settings.runner} here; build ExecuTorch's executor_runner for Android and set "
+                "transport.runner to its path")
+    return None
+
+
 class Transport(Base):
     """Pushes what is not there yet, and starts the runner for every sample."""
 
@@ -71,15 +84,13 @@ class Transport(Base):
     def check(self, runtime: str | None = None) -> None:
         """See `Base.check`."""
         self._client().choose()
-        self._runner()
 
     def run(self, job: Job, sink: Sink, stop: Stop = lambda: False) -> None:
         """See `Base.run`."""
         if job.memory_of:
             raise refuse_memory(self.device_name, "adb")
-        client = self._client()
+        client, runner = self._client(), Path(self.settings.runner).expanduser()
         client.choose()
-        runner = self._runner()
         here = client.listed(self.settings.folder)
         program = self._push(client, runner, here)
         client.shell(["chmod", "755", program])
@@ -96,14 +107,10 @@ class Transport(Base):
         check_rounds(finished, job.reference, self.device_name)
 
     def _client(self) -> Adb:
+        why = missing(self.settings)
+        if why:
+            raise InputError(self.device_name, why)
         return Adb(self.settings.adb, self.settings.serial, self.device_name, self.settings.timeout_s, self.cut)
-
-    def _runner(self) -> Path:
-        path = Path(self.settings.runner).expanduser()
-        if not path.is_file():
-            raise InputError(self.device_name, f"there is no runner {self.settings.runner} here; build ExecuTorch's "
-                                               "executor_runner for Android and set transport.runner to its path")
-        return path
 
     def _push(self, client: Adb, path: Path, here: set[str]) -> str:
         """Give the path on the device, where the file is called by its hash."""
@@ -118,10 +125,11 @@ class Transport(Base):
         """A function that starts the runner once and gives the seconds of one execution."""
         inputs = []
         if any("{inputs}" in each for each in self.settings.command):
-            for i, array in enumerate(measure.random_inputs(model.inputs)):
-                path = job.folder / f"input-{i}.bin"
-                path.write_bytes(array.tobytes())
-                inputs.append(self._push(client, path, here))
+            for array in measure.random_inputs(model.inputs):
+                with tempfile.NamedTemporaryFile(suffix=".bin") as file:
+                    file.write(array.tobytes())
+                    file.flush()
+                    inputs.append(self._push(client, Path(file.name), here))
         filled = {"{model}": self._push(client, job.folder / model.file, here), "{inputs}": ",".join(inputs),
                   "{repeats}": str(self.settings.repeats), "{threads}": str(job.options.get("threads", 1))}
         words = [re.sub(r"\{(model|inputs|repeats|threads)\}", lambda found: filled[found[0]], each)

@@ -6,6 +6,8 @@ import os
 import zipfile
 from pathlib import Path
 
+from pydantic import Field
+
 from hardware_profiles.transports._base import (
     Base,
     Job,
@@ -19,7 +21,6 @@ from hardware_profiles.transports._base import (
 from hardware_profiles.transports._rounds import check_rounds, parse_lines
 from search_spaces.errors import InputError
 
-RESULTS = "results.jsonl"
 README = """\
 Timing of {n} models for {device}
 
@@ -37,14 +38,14 @@ goes on after the finished rounds. Bring {results} back when it has ended.
 
 
 class Settings(TransportSettings):
-    """Where the two files are; by default both are called after the device, in the working directory."""
+    """Where the two files are."""
 
-    file: str | None = None
-    results: str | None = None
+    file: str | None = Field(None, min_length=1, description="what is carried; by default the device's name with .zip")
+    results: str | None = Field(None, min_length=1, description="folder of what comes back; by default the file's")
 
 
 class Transport(Base):
-    """Writes the file to carry, and reads the one that comes back."""
+    """Writes the file to carry, and reads the one that comes back; each job has another."""
 
     MEMORY = False
     settings: Settings
@@ -54,10 +55,10 @@ class Transport(Base):
         """What is carried to the device."""
         return Path(self.settings.file or f"{safe_name(self.device_name)}.zip")
 
-    @property
-    def results(self) -> Path:
+    def results(self, job: Job) -> Path:
         """Where what comes back is looked for."""
-        return Path(self.settings.results or self.file.with_suffix(f".{RESULTS}"))
+        folder = Path(self.settings.results) if self.settings.results else self.file.parent
+        return folder / f"{safe_name(self.device_name)}-{job.key[:8]}.results.jsonl"
 
     def check(self, runtime: str | None = None) -> None:
         """Nothing of the device can be seen from here; but the file must have a place."""
@@ -66,15 +67,18 @@ class Transport(Base):
 
     def run(self, job: Job, sink: Sink, stop: Stop = lambda: False) -> None:
         """See `Base.run`. Raises Waiting where the results are not there yet."""
+        results = self.results(job)
         if job.memory_of:
             raise refuse_memory(self.device_name, "bundle")
-        if not self.results.exists():
+        if not results.exists():
+            if job.done:
+                return
             self._write(job)
             folder = safe_name(self.device_name)
             raise Waiting(self.device_name,
                           f"carry {self.file} to the device, unpack it (`python3 -m zipfile -e {self.file.name} .`), "
-                          f"run `python3 measure.py .` in its folder {folder}, put the {RESULTS} that it writes at "
-                          f"{self.results}, and run the same command again")
+                          f"run `python3 measure.py .` in its folder {folder}, put the {results.name} that it writes "
+                          f"at {results}, and run the same command again")
         for line in self._lines(job):
             if stop():
                 return
@@ -82,9 +86,10 @@ class Transport(Base):
 
     def _lines(self, job: Job) -> list[dict[str, object]]:
         """What came back, without the rounds that are known already."""
-        where = str(self.results)
+        path = self.results(job)
+        where = str(path)
         try:
-            data = self.results.read_bytes()
+            data = path.read_bytes()
             text = data[: data.rfind(b"\n") + 1].decode("utf-8")  # a last line may be cut off
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(where, f"cannot be read ({error}); copy it from the device once more") from None
@@ -93,7 +98,7 @@ class Transport(Base):
         if found != {job.key}:
             keys = ", ".join(key[:12] for key in sorted(found)) or "none"
             raise InputError(where, f"holds the results of another job ({keys}; this one is {job.key[:12]}); move it "
-                                    "away, or set transport.results")
+                                    "away")
         known = {each.name for each in job.models}
         for line in lines:
             strange = sorted({name for name, _ in line.get("seconds", ())} - known)
@@ -108,16 +113,16 @@ class Transport(Base):
         """The file to carry, whole or not at all."""
         if self.file.exists() and not _is_bundle(self.file):
             raise InputError(str(self.file), "is there already and is no bundle; move it away, or set transport.file")
-        job.write(results=RESULTS)
+        results = self.results(job).name
+        job.write(results)
         folder, part = safe_name(self.device_name), self.file.with_name(f".{self.file.name}.part")
-        readme = README.format(n=len(job.models), device=self.device_name, runtime=job.runtime, results=RESULTS,
+        readme = README.format(n=len(job.models), device=self.device_name, runtime=job.runtime, results=results,
                                minutes=max(round(job.protocol.budget_s / 60), 1))
         try:
             with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as bundle:
                 bundle.writestr(f"{folder}/README.txt", readme)
-                for path in sorted(job.folder.rglob("*")):
-                    if path.is_file() and "__pycache__" not in path.parts:
-                        bundle.write(path, f"{folder}/{path.relative_to(job.folder).as_posix()}")
+                for name in job.files():
+                    bundle.write(job.folder / name, f"{folder}/{name}")
             os.replace(part, self.file)
         except OSError as error:
             raise InputError(str(self.file), f"cannot be written ({error.strerror}); set transport.file") from None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import IO, Any
@@ -15,7 +16,7 @@ from pydantic import Field, field_validator
 
 from hardware_profiles import measure, runtimes
 from hardware_profiles.transports._base import Base, Job, Sink, Stop, TransportSettings
-from hardware_profiles.transports._files import archive, as_file, listed
+from hardware_profiles.transports._files import archive, as_file, digest
 from hardware_profiles.transports._process import LEASE_S, stream
 from hardware_profiles.transports._remote import MARK
 from hardware_profiles.transports._rounds import parse_line
@@ -66,6 +67,11 @@ class Settings(TransportSettings):
         return options
 
 
+def missing(settings: Settings) -> str | None:
+    """Why nothing can be reached from this machine."""
+    return None if shutil.which("ssh") else "there is no `ssh` on this machine; install OpenSSH's client"
+
+
 class Transport(Base):
     """Runs `measure.py` with the device's Python."""
 
@@ -101,7 +107,7 @@ class Transport(Base):
             raise self._explain(ended.code, ended.errors, started)
 
     def _send(self, job: Job) -> None:
-        files = listed(job.folder)
+        files = {name: digest(job.folder / name) for name in job.files()}
         needed = self._ask({"mode": "need"}, as_file(json.dumps(sorted(set(files.values())))))["need"]
         self._ask({"mode": "put", "job": job.key[:16], "wait_s": WAIT_S}, archive(job.folder, files, needed), None)
 
@@ -111,6 +117,9 @@ class Transport(Base):
     def _ask(self, call: dict[str, Any], stdin: IO[bytes], timeout_s: float | None = ANSWER_S) -> dict[str, Any]:
         """One short call, with what the device reads on its standard input."""
         host, identity = self.settings.host, self.settings.identity
+        why = missing(self.settings)
+        if why:
+            raise self._refuse(why)
         if identity and not Path(identity).expanduser().is_file():
             raise self._refuse(f"there is no key file {identity}; set transport.identity")
         limit = None if timeout_s is None else timeout_s + self.settings.connect_timeout
@@ -118,8 +127,6 @@ class Transport(Base):
             with stdin:
                 done = subprocess.run(self._command(call), stdin=stdin, capture_output=True, timeout=limit,  # noqa: S603
                                       start_new_session=True, check=False)
-        except FileNotFoundError:
-            raise self._refuse("there is no `ssh` on this machine; install OpenSSH's client") from None
         except subprocess.TimeoutExpired:
             raise self._refuse(f"{host} did not answer for {limit:.0f} s; try `ssh {host}`") from None
         answers = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.startswith(MARK)]

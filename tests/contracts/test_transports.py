@@ -57,7 +57,8 @@ def carried(made: Base, job: Job, sink: Any, stop: Any = lambda: False) -> None:
             bundle.extractall(device)
         (folder,) = device.iterdir()
         subprocess.run([sys.executable, "measure.py", "."], cwd=folder, check=True, capture_output=True)
-        (folder / "results.jsonl").rename(made.results)  # type: ignore[attr-defined]
+        path = made.results(job)  # type: ignore[attr-defined]
+        (folder / path.name).rename(path)
         made.run(job, sink, stop)
 
 
@@ -73,6 +74,17 @@ def test_it_says_what_it_is_and_refuses_unknown_settings(name: str) -> None:
     assert module.Settings(**settings.model_dump()) == settings
     with pytest.raises(ValidationError):
         module.Settings(**SETTINGS[name], a_setting_nobody_knows=1)
+
+
+@pytest.mark.parametrize("name", transports.names())
+def test_it_says_what_this_machine_lacks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    module = transports.get(name)
+    why = getattr(module, "missing", lambda settings: None)(module.Settings(**SETTINGS[name]))
+    assert {"ssh": "no `ssh` on this machine; install", "adb": "no executable adb; install"}.get(name, "") in (why or "")
+    if why:
+        with pytest.raises(InputError, match=f"^a device: {why}"):
+            transport(name, **SETTINGS[name]).check()
 
 
 @pytest.mark.parametrize("name", transports.names())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -33,6 +34,12 @@ def unpacked(job: Job, name: str = "a device") -> Path:
     return folder
 
 
+def bring(folder: Path, job: Job, name: str = "a device") -> Path:
+    """Take the results of a device to where they are looked for."""
+    path: Path = transport("bundle", name).results(job)  # type: ignore[attr-defined]
+    return (folder / path.name).rename(path)
+
+
 def measured(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "measure.py", "."], cwd=folder, capture_output=True, text=True)
 
@@ -42,7 +49,8 @@ def test_the_first_call_says_what_to_do(tmp_path: Path) -> None:
         transport("bundle").run(make_job(tmp_path / "job"), lambda line: None)
     says = str(caught.value)
     assert says.startswith("a device: carry a-device.zip to the device") and "python3 measure.py ." in says
-    assert "put the results.jsonl that it writes at a-device.results.jsonl" in says and "\n" not in says
+    assert re.search(r"put the (a-device-\w{8}.results.jsonl) that it writes at \1, and run the same", says)
+    assert "\n" not in says
     with zipfile.ZipFile("a-device.zip") as bundle:
         names = {name.removeprefix("a-device/") for name in bundle.namelist()}
         assert "about 1 minutes" in bundle.read("a-device/README.txt").decode()
@@ -60,12 +68,13 @@ def test_interrupted_on_the_device_it_goes_on(tmp_path: Path) -> None:
             pass
         process.send_signal(signal.SIGINT)
         assert "Traceback" not in process.stderr.read()
-    finished = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+    (results,) = folder.glob("*.results.jsonl")
+    finished = [json.loads(line) for line in results.read_text().splitlines()]
     assert 3 <= len(finished) < 9
-    with (folder / "results.jsonl").open("a") as file:
+    with results.open("a") as file:
         file.write('{"round": 7, "sec')  # cut off in the middle of a write
     assert measured(folder).returncode == 0
-    (folder / "results.jsonl").rename("a-device.results.jsonl")
+    bring(folder, job)
     lines: list[dict[str, Any]] = []
     transport("bundle").run(job, lines.append)
     assert [line["round"] for line in lines if "seconds" in line] == list(range(8))
@@ -73,17 +82,37 @@ def test_interrupted_on_the_device_it_goes_on(tmp_path: Path) -> None:
 
 
 def test_results_of_another_job_are_refused(tmp_path: Path) -> None:
-    folder = unpacked(make_job(tmp_path / "job"))
+    job, other = make_job(tmp_path / "job"), make_job(tmp_path / "other", {"reference": 0.001, "another": 0.002})
+    folder = unpacked(job)
     measured(folder)
-    (folder / "results.jsonl").rename("a-device.results.jsonl")
-    other = make_job(tmp_path / "other", {"reference": 0.001, "another": 0.002})
-    with pytest.raises(InputError, match=r"a-device.results.jsonl: holds the results of another job \(.*move it away"):
+    found = bring(folder, job)
+    wrong = found.rename(transport("bundle").results(other))  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match=r"results.jsonl: holds the results of another job \(.*move it away"):
         transport("bundle").run(other, lambda line: None)
     data = json.loads((folder / "job.json").read_text())
     (folder / "job.json").write_text(json.dumps({**data, "key": "another"}))
-    Path("a-device.results.jsonl").rename(folder / "results.jsonl")
+    wrong.rename(folder / found.name)
     done = measured(folder)
     assert done.returncode == 1 and "holds the results of another job" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_jobs_come_one_after_the_other(tmp_path: Path) -> None:
+    jobs = [make_job(tmp_path / "job"), make_job(tmp_path / "job", {"reference": 0.001, "another": 0.003})]
+    for job in jobs:
+        with pytest.raises(Waiting):
+            transport("bundle").run(job, lambda line: None)
+        with zipfile.ZipFile("a-device.zip") as bundle:
+            bundle.extractall()
+        measured(Path("a-device"))
+        bring(Path("a-device"), job)
+    lines: list[dict[str, Any]] = []
+    for job in jobs:
+        transport("bundle").run(job, lines.append)
+    assert [line["job"] for line in lines if "job" in line] == [job.key for job in jobs]
+    for path in tmp_path.glob("*.results.jsonl"):
+        path.unlink()
+    first = [line for line in lines if "seconds" in line][:3]
+    transport("bundle").run(dataclasses.replace(jobs[0], before=first), lines.append)  # known: nothing to wait for
 
 
 @pytest.mark.parametrize("line, says", [
@@ -99,22 +128,23 @@ def test_results_of_another_job_are_refused(tmp_path: Path) -> None:
 def test_results_that_cannot_be_true_are_refused(line: str, says: str, tmp_path: Path) -> None:
     job = make_job(tmp_path / "job")
     header = json.dumps({"schema_version": 1, "job": job.key, "versions": {}, "machine": {}})
-    Path("a-device.results.jsonl").write_text(f"{header}\n{line}\n")
-    with pytest.raises(InputError, match=f"a-device.results.jsonl: .*{says}"):
+    transport("bundle").results(job).write_text(f"{header}\n{line}\n")  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match=f"^a-device-.*.results.jsonl: .*{says}"):
         transport("bundle").run(job, lambda line: None)
 
 
 def test_bytes_are_no_results(tmp_path: Path) -> None:
-    Path("a-device.results.jsonl").write_bytes(b"\xff\xfe\n")
+    job = make_job(tmp_path / "job")
+    transport("bundle").results(job).write_bytes(b"\xff\xfe\n")  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="cannot be read .*copy it from the device once more"):
-        transport("bundle").run(make_job(tmp_path / "job"), lambda line: None)
+        transport("bundle").run(job, lambda line: None)
 
 
 def test_known_rounds_do_not_come_twice(tmp_path: Path) -> None:
     job, lines = make_job(tmp_path / "job"), []
     folder = unpacked(job)
     measured(folder)
-    (folder / "results.jsonl").rename("a-device.results.jsonl")
+    bring(folder, job)
     transport("bundle").run(job, lines.append)
     rounds, again = [line for line in lines if "seconds" in line], []
     transport("bundle").run(dataclasses.replace(job, before=rounds[:2]), again.append)
@@ -135,13 +165,14 @@ def test_a_file_of_the_user_is_not_overwritten(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [NASTY, "../../up", "/absolute", "..", "-o", "ü"])
 def test_names_are_made_safe(name: str, tmp_path: Path) -> None:
     seconds = {name: 0.001, f"{name}2": 0.002}
-    folder = unpacked(make_job(tmp_path / "job", seconds), name)
+    job = make_job(tmp_path / "job", seconds)
+    folder = unpacked(job, name)
     assert {path.name for path in tmp_path.iterdir()} == {"job", "device", f"{folder.name}.zip"}
     assert folder.name.strip(".-") == folder.name
     measured(folder)
-    (folder / "results.jsonl").rename(f"{folder.name}.results.jsonl")
+    bring(folder, job, name)
     lines: list[dict[str, Any]] = []
-    transport("bundle", name).run(make_job(tmp_path / "job", seconds), lines.append)
+    transport("bundle", name).run(job, lines.append)
     assert {each for line in lines for each, _ in line.get("seconds", ())} == set(seconds)
     assert not list(tmp_path.glob("**/canary*"))
 
@@ -158,6 +189,16 @@ def test_a_missing_module_on_the_device_is_a_sentence(tmp_path: Path) -> None:
     done = measured(unpacked(make_job(tmp_path / "job", {"a": 0.001, "b": "import"})))
     assert done.returncode == 1 and "pip install a_module_that_is_not_there" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_only_files_of_the_job_are_carried(tmp_path: Path) -> None:
+    job = make_job(tmp_path / "job")
+    for name in ("m0.txt.data", "m0.json", "other.txt", "m0[1].txt"):
+        (tmp_path / "job" / "models" / name).write_text("")
+    (tmp_path / "job" / "units.jsonl").write_text("")
+    names = {path.relative_to(folder).as_posix() for folder in [unpacked(job)] for path in folder.glob("models/*")}
+    assert names == {"models/m0.txt", "models/m0.txt.data", "models/m1.txt", "models/m2.txt"}
+    assert job.files() == ["job.json", "measure.py", *sorted(names), "runtime.py"]
 
 
 def test_the_key_of_a_job_is_of_what_is_timed(tmp_path: Path) -> None:
