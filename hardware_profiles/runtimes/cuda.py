@@ -1,0 +1,103 @@
+"""PyTorch on an NVIDIA GPU, timed by the GPU's own events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+SUFFIX = ""
+PRECISIONS = ("fp32", "bf16", "fp16")
+OPTIONS = ("graphs",)
+SETTLE_S = 0.5
+"""Seconds of work before the first time counts: clocks rise under load."""
+
+
+def missing() -> str | None:
+    """Why it cannot be used here; None where it can."""
+    import torch
+
+    if torch.cuda.is_available():
+        return None
+    return "PyTorch finds no CUDA device here; install a CUDA build of PyTorch on a machine that has one"
+
+
+def versions() -> dict[str, str]:
+    """What its times depend on."""
+    import torch
+
+    found = {"torch": torch.__version__, "cuda": str(torch.version.cuda)}
+    if torch.cuda.is_available():
+        found["gpu"] = torch.cuda.get_device_name()
+    return found
+
+
+def load(module: Any, inputs: Any, options: dict[str, Any]) -> Callable[[], float]:
+    """A function that runs the module once and gives the seconds.
+
+    With the option `graphs` its kernels are recorded once and started together, as servers do it; without, each is
+    started by Python, which small models wait for.
+    """
+    import torch
+
+    module, inputs = _moved(module, inputs, str(options["precision"]))
+
+    def forward() -> None:
+        with torch.inference_mode():
+            module(*inputs)
+
+    launch = _captured(forward) if options.get("graphs") else forward
+    start = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    end = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+
+    def run() -> float:
+        start.record()
+        launch()
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end)) / 1e3
+
+    _settle(run)
+    return run
+
+
+def _moved(module: Any, inputs: Any, precision: str) -> tuple[Any, Any]:
+    import torch
+
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    placed = tuple(each.to("cuda", dtype if each.is_floating_point() else each.dtype) for each in inputs)
+    return module.to("cuda", dtype), placed
+
+
+def _captured(forward: Callable[[], None]) -> Callable[[], None]:
+    """The forward pass as one CUDA graph. Warm-up and capture need a stream beside the usual one."""
+    import torch
+
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            forward()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        forward()
+    return graph.replay
+
+
+def _settle(run: Callable[[], float]) -> None:
+    end = time.perf_counter() + SETTLE_S
+    while time.perf_counter() < end:
+        run()
+
+
+def peak_bytes(module: Any, inputs: Any, options: dict[str, Any]) -> int:
+    """The most memory that tensors took on the GPU during one run, weights included."""
+    import torch
+
+    module, inputs = _moved(module, inputs, str(options["precision"]))
+    torch.cuda.reset_peak_memory_stats()
+    with torch.inference_mode():
+        module(*inputs)
+    torch.cuda.synchronize()
+    return int(torch.cuda.max_memory_allocated())

@@ -1,0 +1,63 @@
+"""PyTorch with `torch.compile`: kernels generated for the module and its shapes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+SUFFIX = ""
+PRECISIONS = ("fp32", "bf16")
+OPTIONS: tuple[str, ...] = ()
+
+
+def missing() -> str | None:
+    """Why it cannot be used here; None where it can."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+
+    try:
+        get_cpp_compiler()
+    except Exception:
+        return "torch.compile needs a C++ compiler; run `apt install g++`, or name one in the variable CXX"
+    return None
+
+
+def versions() -> dict[str, str]:
+    """What its times depend on."""
+    import torch
+
+    return {"torch": torch.__version__}
+
+
+def load(module: Any, inputs: Any, options: dict[str, Any]) -> Callable[[], float]:
+    """Compile the module; a function that runs it once and gives the seconds.
+
+    Raises:
+        InputError: the module cannot be compiled as a whole.
+    """
+    import torch
+
+    from search_spaces.errors import InputError
+
+    torch.set_num_threads(int(options["threads"]))
+    if options["precision"] == "bf16":
+        module = module.to(torch.bfloat16)
+        inputs = tuple(each.to(torch.bfloat16) if each.is_floating_point() else each for each in inputs)
+    try:
+        with torch.inference_mode():
+            # Modules of one class share their code, and after eight of them PyTorch would fall back to eager without
+            # a word: what is exported has code of its own.
+            graph = torch.export.export(module, tuple(inputs)).module()
+            compiled = torch.compile(graph.forward, fullgraph=True, dynamic=False)
+            compiled(*inputs)
+    except Exception as error:
+        says = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise InputError("torch-compile", f"the module cannot be compiled ({says[:200]})") from error
+
+    def run() -> float:
+        with torch.inference_mode():
+            start = time.perf_counter()
+            compiled(*inputs)
+            return time.perf_counter() - start
+
+    return run
