@@ -1,0 +1,109 @@
+"""How operators are written so that XNNPACK takes them: used where a model is compiled, never copied to a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.fx.traceback import NodeSource
+from torch.overrides import TorchFunctionMode
+
+HIDDEN = -1e9
+"""Added to the scores of what a token may not see: finite, since kernels may not expect an infinity."""
+
+
+class Rewritten(TorchFunctionMode):
+    """While a module is traced, calls what XNNPACK does not take by operators that it does take.
+
+    PyTorch's own decompositions build the causal mask at every call, guard the softmax against rows that see nothing,
+    and keep norms whole; each of these leaves the delegate and comes back.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is F.scaled_dot_product_attention and _plain(*args, **kwargs):
+            return attend(*args, **kwargs)
+        if func in _REWRITES:
+            return _REWRITES[func](*args, **kwargs)
+        return func(*args, **kwargs)
+
+
+def _plain(q: Tensor, k: Tensor, v: Tensor, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+           scale: float | None = None, enable_gqa: bool = False) -> bool:
+    return attn_mask is None and not enable_gqa
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+           scale: float | None = None, enable_gqa: bool = False) -> Tensor:
+    """Attention with the mask as a constant, over (batch x heads, n, head_dim)."""
+    n, m = q.shape[-2], k.shape[-2]
+    flat_q, flat_k, flat_v = (each.reshape(-1, *each.shape[-2:]) for each in (q, k, v))
+    factor = torch.full((1,), q.shape[-1] ** -0.5 if scale is None else scale, dtype=q.dtype)
+    scores = torch.bmm(flat_q * factor, flat_k.transpose(1, 2))
+    if is_causal and m > 1:
+        scores = scores + torch.full((n, m), HIDDEN, dtype=q.dtype).triu(1)
+    return torch.bmm(scores.softmax(-1), flat_v).reshape(*q.shape[:-1], v.shape[-1])
+
+
+def layer_norm(x: Tensor, shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-5) -> Tensor:
+    """Layer normalisation over the last axis, out of means, products and sums."""
+    if len(shape) != 1:
+        return torch.native_layer_norm(x, shape, weight, bias, eps)[0]
+    flat = x.reshape(1, -1, x.shape[-1], 1)
+    centred = flat - _mean(flat)
+    return _scaled(centred, _mean(centred * centred), eps, x, weight, bias)
+
+
+def rms_norm(x: Tensor, shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """Root-mean-square normalisation over the last axis, the same way."""
+    flat = x.reshape(1, -1, x.shape[-1], 1)
+    eps = torch.finfo(x.dtype).eps if eps is None else eps
+    return _scaled(flat, _mean(flat * flat), eps, x, weight, None)
+
+
+def _mean(x: Tensor) -> Tensor:
+    """Of the last two axes of four: the only mean the delegate takes."""
+    return x.mean((2, 3), keepdim=True)
+
+
+def _scaled(x: Tensor, square: Tensor, eps: float, like: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    y = (x * torch.rsqrt(square + torch.full((1,), eps, dtype=x.dtype))).reshape(like.shape)
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
+def repeat_interleave(x: Tensor, repeats: Any, dim: int | None = None, **rest: Any) -> Tensor:
+    """Copies side by side by a product with ones: a broadcast view, which PyTorch makes of it, is not taken."""
+    if not isinstance(repeats, int) or dim is None or not x.is_floating_point():
+        return torch.repeat_interleave(x, repeats, dim, **rest)
+    dim = dim % x.dim()
+    ones = torch.ones(repeats, *[1] * (x.dim() - dim - 1), dtype=x.dtype)
+    return (x.reshape(*x.shape[: dim + 1], 1, *x.shape[dim + 1 :]) * ones).flatten(dim, dim + 1)
+
+
+def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Nothing, as the module is in eval mode: what comes after can be folded."""
+    return F.dropout(x, p, training, inplace) if training else x
+
+
+def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
+    """x + value * a * b, without the casts that PyTorch puts in between."""
+    return x + (a * b if value == 1 else a * b * torch.full((1,), value, dtype=x.dtype))
+
+
+_REWRITES: dict[Any, Callable[..., Any]] = {F.layer_norm: layer_norm, F.rms_norm: rms_norm,
+                                            F.dropout: dropout,
+                                            Tensor.repeat_interleave: repeat_interleave, torch.addcmul: addcmul}
+
+
+@contextmanager
+def without_history() -> Iterator[None]:
+    """Let passes share the record of where a node came from: copying it deeply takes a sixth of the time."""
+    with mock.patch.object(NodeSource, "__deepcopy__", lambda self, memo: self, create=True):
+        yield

@@ -1,0 +1,182 @@
+"""ONNX Runtime, on the CPU or through one of its other execution providers.
+
+int8 quantises the weights of matrix products and finds the scale of their inputs at every call. Products of two
+activations, as attention has, stay in fp32: `not_quantised` is their share of the multiply-adds of all products.
+"""
+
+# mypy: disable-error-code="import-untyped, import-not-found"
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+SUFFIX = ".onnx"
+PRECISIONS = ("fp32", "int8")
+OPTIONS = ("provider",)
+DEFAULT_PROVIDER = "CPUExecutionProvider"
+ON_GPU = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
+"""Providers whose inputs and outputs stay on the GPU, so that no copy is timed."""
+
+
+def missing() -> str | None:
+    """Why it cannot be used here; None where it can."""
+    from importlib.util import find_spec
+
+    absent = [name for name in ("onnxruntime", "onnx", "onnxscript") if find_spec(name) is None]
+    return f"{absent[0]} is not installed; run `pip install 'paretoformer[onnx]'`" if absent else None
+
+
+def versions() -> dict[str, str]:
+    """What its times depend on."""
+    import onnxruntime
+
+    return {"onnxruntime": onnxruntime.__version__}
+
+
+def load(source: str, inputs: Any, options: dict[str, Any]) -> Callable[[], float]:
+    """A function that runs the model once and gives the seconds."""
+    import onnxruntime
+
+    provider = _provider(options)
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads, settings.inter_op_num_threads = int(options["threads"]), 1
+    settings.log_severity_level = 3
+    second = ["CUDAExecutionProvider"] if provider == "TensorrtExecutionProvider" else []  # for what TensorRT leaves
+    session = onnxruntime.InferenceSession(str(source), settings, providers=[provider, *second])
+    if session.get_providers()[0] != provider:
+        _refuse(f"{provider} could not be started; see the log of ONNX Runtime for the library it lacks")
+    where = "cuda" if provider in ON_GPU else "cpu"
+    binding = session.io_binding()
+    for slot, array in zip(session.get_inputs(), inputs):
+        binding.bind_ortvalue_input(slot.name, onnxruntime.OrtValue.ortvalue_from_numpy(array, where, 0))
+    for slot in session.get_outputs():
+        binding.bind_output(slot.name, where)
+
+    def run() -> float:
+        start = time.perf_counter()
+        session.run_with_iobinding(binding)
+        binding.synchronize_outputs()
+        return time.perf_counter() - start
+
+    return run
+
+
+def _provider(options: dict[str, Any]) -> str:
+    """The execution provider a device asks for, where this build of ONNX Runtime has it."""
+    import onnxruntime
+
+    wanted, found = str(options.get("provider", DEFAULT_PROVIDER)), onnxruntime.get_available_providers()
+    if wanted not in found:
+        _refuse(f"the provider {wanted!r} is not available here; available: {', '.join(found)}")
+    return wanted
+
+
+def _refuse(says: str) -> NoReturn:
+    """A mistake of the user: InputError where this project is installed, RuntimeError on a bare device."""
+    try:
+        from search_spaces.errors import InputError
+    except ImportError:
+        raise RuntimeError(says) from None
+    raise InputError("onnx-runtime", says)
+
+
+def compile(module: Any, inputs: Any, path: str, options: dict[str, Any]) -> dict[str, float]:
+    """Write the model, weights and all, into one file; for int8 gives `not_quantised`.
+
+    Raises:
+        InputError: an operator has no ONNX form; it is named.
+    """
+    part = f"{path}.part"
+    try:
+        with _quiet():
+            model, facts = _exported(module, tuple(inputs)), {}
+            if options["precision"] == "int8":
+                facts = _quantise(model, part)
+            else:
+                with open(part, "wb") as file:
+                    file.write(model.SerializeToString())
+    except Exception as error:
+        _refuse(_reason(error))
+    os.replace(part, path)
+    return facts
+
+
+def _exported(module: Any, inputs: Any) -> Any:
+    """The model in ONNX; its shapes are those of the inputs."""
+    import torch
+
+    with torch.no_grad():
+        program = torch.onnx.export(module, inputs, dynamo=True, verbose=False, external_data=False)
+    assert program is not None
+    return program.model_proto
+
+
+def _quantise(model: Any, path: str) -> dict[str, float]:
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxscript import optimizer
+
+    # Weights that several layers share are still turned around at every use: folded, or they would not be quantised.
+    model = optimizer.optimize(model, input_size_limit=sys.maxsize, output_size_limit=sys.maxsize)
+    macs = _macs(model)
+    quantize_dynamic(model, path, op_types_to_quantize=["MatMul"], per_channel=True, weight_type=QuantType.QInt8)
+    left = [node.name for node in onnx.load(path).graph.node if node.op_type in ("MatMul", "Gemm")]
+    unknown = set(left) - set(macs)
+    if unknown:
+        raise RuntimeError(f"quantisation made a product of its own: {sorted(unknown)[0]}")
+    total = sum(macs.values())
+    return {"not_quantised": sum(macs[name] for name in left) / total if total else 0.0}
+
+
+def _macs(model: Any) -> dict[str, float]:
+    """Name of every matrix product -> its multiply-adds."""
+    import math
+
+    import onnx
+
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    shapes = {each.name: [size.dim_value for size in each.type.tensor_type.shape.dim]
+              for each in (*graph.value_info, *graph.input, *graph.output)}
+    shapes.update({each.name: list(each.dims) for each in graph.initializer})
+    found = {}
+    for node in graph.node:
+        if node.op_type in ("MatMul", "Gemm"):
+            turned = any(each.name == "transA" and each.i for each in node.attribute)
+            found[node.name] = float(math.prod(shapes[node.output[0]]) * shapes[node.input[0]][-2 if turned else -1])
+    return found
+
+
+def _reason(error: BaseException | None) -> str:
+    """One sentence: the operator that was not taken, where an error names one, or what was said."""
+    import re
+
+    says = " ".join(str(error).split())
+    while error is not None:
+        names = re.findall(r"aten(?:\.|::)(\w+)", str(error))
+        if names:
+            return f"the operator {names[0]} has no ONNX form; leave blocks that use it out of the space"
+        error = error.__cause__
+    return f"the module cannot be exported ({says[:200]})"
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Nothing that the exporter says reaches the terminal."""
+    import io
+    import logging
+    import warnings
+
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), \
+                contextlib.redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,204 @@
+"""ExecuTorch with the XNNPACK delegate, as it runs on phones and small computers.
+
+`compile` traces the module with the operators of `_lowering`, folds what depends on weights alone, and lowers it; int8
+quantises linear maps, weights per channel and inputs as they come. `not_delegated` is the share of the work outside of
+XNNPACK: multiply-adds of matrix products and convolutions, and elements written by every other operator but views.
+
+XNNPACK's pool belongs to the process: all models of a process run with the same number of threads.
+"""
+
+# mypy: disable-error-code="import-untyped, import-not-found"
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+SUFFIX = ".pte"
+PRECISIONS = ("fp32", "int8")
+OPTIONS = ()
+
+_VIEWS = ("view", "permute", "transpose", "unsqueeze", "squeeze", "expand", "slice", "clone", "getitem", "alloc")
+_used: list[int] = []
+"""The number of threads that models of this process run with."""
+
+
+def missing() -> str | None:
+    """Why it cannot be used here; None where it can."""
+    from importlib.util import find_spec
+
+    if find_spec("executorch") is None:
+        return "executorch is not installed; run `pip install 'paretoformer[mobile]'`"
+    return None
+
+
+def versions() -> dict[str, str]:
+    """What its times depend on."""
+    from importlib.metadata import version
+
+    return {"executorch": version("executorch"), "torch": version("torch")}
+
+
+def load(source: str, inputs: Any, options: dict[str, Any]) -> Callable[[], float]:
+    """A function that runs the program once and gives the seconds."""
+    import torch
+
+    with _quiet():
+        from executorch.extension.pybindings import portable_lib
+
+        _set_threads(portable_lib, int(options["threads"]))
+        program = portable_lib._load_for_executorch(str(source))
+    tensors = [torch.from_numpy(each) for each in inputs]
+
+    def run() -> float:
+        start = time.perf_counter()
+        program.forward(tensors, clone_outputs=False)
+        return time.perf_counter() - start
+
+    return run
+
+
+def _set_threads(library: Any, threads: int) -> None:
+    """Size XNNPACK's pool before the first program is loaded: a loaded one keeps a pointer to it."""
+    if _used and _used[0] != threads:
+        raise RuntimeError(f"xnnpack runs with {_used[0]} threads in this process; {threads} need another process")
+    if not _used:
+        library._unsafe_reset_threadpool(threads)
+        found = library._threadpool_get_thread_count()
+        if found != threads:
+            raise RuntimeError(f"xnnpack was asked for {threads} threads and has {found}")
+        _used.append(threads)
+
+
+def compile(module: Any, inputs: Any, path: str, options: dict[str, Any]) -> dict[str, float]:
+    """Lower the module and write the program; gives `not_delegated`. Raises InputError that names an operator."""
+    from search_spaces.errors import InputError
+
+    try:
+        with _quiet():
+            edge = _lower(module, tuple(inputs), options["precision"] == "int8")
+            program = edge.to_executorch()
+            unknown = _without_kernel(program)
+    except Exception as error:
+        raise InputError("xnnpack", _reason(error)) from error
+    if unknown:
+        raise InputError("xnnpack", f"the operator {unknown} has no kernel; leave blocks that use it out of the space")
+    part = f"{path}.part"
+    with open(part, "wb") as file:
+        file.write(program.buffer)
+    os.replace(part, path)
+    return {"not_delegated": _not_delegated(edge.exported_program().graph_module)}
+
+
+def _lower(module: Any, inputs: Any, quantised: bool) -> Any:
+    import torch
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.backends.xnnpack.utils.configs import get_xnnpack_edge_compile_config
+    from executorch.exir import to_edge_transform_and_lower
+    from executorch.exir.operator.util import _QUANT_PRIMITIVES
+    from executorch.exir.passes.constant_prop_pass import constant_prop_pass
+
+    from hardware_profiles.runtimes._lowering import Rewritten, without_history
+
+    with torch.no_grad(), without_history():
+        with Rewritten():
+            exported = torch.export.export(module, inputs)
+        if quantised:
+            exported = torch.export.export(_quantised(exported.module(), inputs), inputs)
+        exported = constant_prop_pass(exported, custom_skip_targets=set(_QUANT_PRIMITIVES))
+        return to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()],
+                                           compile_config=get_xnnpack_edge_compile_config())
+
+
+def _quantised(module: Any, inputs: Any) -> Any:
+    """Linear maps in int8: weights per channel, inputs with a scale that is found at every call."""
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    config = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=True)
+    prepared = prepare_pt2e(module, XNNPACKQuantizer().set_global(config))
+    prepared(*inputs)
+    return convert_pt2e(prepared)
+
+
+def _not_delegated(graph_module: Any) -> float:
+    outside = inside = 0.0
+    for node in graph_module.graph.nodes:
+        if node.op == "get_attr" and hasattr(getattr(graph_module, str(node.target), None), "original_module"):
+            delegated = getattr(graph_module, str(node.target)).original_module
+            inside += sum(map(_work, delegated.graph.nodes))
+        else:
+            outside += _work(node)
+    return outside / (inside + outside) if inside + outside else 0.0
+
+
+def _work(node: Any) -> float:
+    """Multiply-adds of a product, elements of another operator's result, and nothing for a view."""
+    name, value = str(node.target), node.meta.get("val")
+    if node.op != "call_function" or any(view in name for view in _VIEWS) or "delegate" in name:
+        return 0.0
+    value = value[0] if isinstance(value, (tuple, list)) else value
+    if not hasattr(value, "numel"):
+        return 0.0
+    shapes = [each.meta["val"].shape for each in node.all_input_nodes if hasattr(each.meta.get("val"), "shape")]
+    if "convolution" in name:
+        return float(value.numel() * shapes[1].numel() / shapes[1][0])
+    if "addmm" in name:
+        return float(value.numel() * shapes[1][-1])
+    return float(value.numel() * (shapes[0][-1] if "mm." in name or "linear" in name else 1))
+
+
+def _without_kernel(program: Any) -> str:
+    """An operator outside of XNNPACK that the runtime of this machine does not have; empty where it has all."""
+    from executorch.extension.pybindings import portable_lib
+
+    known = set(portable_lib._get_operator_names())
+    used = [each for plan in program.executorch_program.execution_plan for each in plan.operators]
+    names = (f"{each.name}.{each.overload}" if each.overload else each.name for each in used)
+    return next((name for name in names if name not in known), "")
+
+
+def _reason(error: Exception) -> str:
+    """One sentence: the operator that was not taken, where the error names one, or what was said."""
+    import re
+
+    text = " ".join(str(error).split())
+    names = re.findall(r"aten(?:\.|::)(\w+)", text)
+    if names:
+        return f"the operator {names[0]} cannot be lowered; leave blocks that use it out of the space"
+    return f"the module cannot be lowered ({text[:200]})"
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Nothing that libraries say reaches the terminal, from Python or from C++."""
+    import logging
+    import warnings
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    disabled, handlers = logging.root.manager.disable, list(logging.root.handlers)
+    saved, silent = [os.dup(1), os.dup(2)], os.open(os.devnull, os.O_WRONLY)
+    try:
+        for number in (1, 2):
+            os.dup2(silent, number)
+        logging.disable(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+        logging.root.handlers[:] = handlers
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, kept in zip((1, 2), saved):
+            os.dup2(kept, number)
+            os.close(kept)
+        os.close(silent)
