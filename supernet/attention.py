@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from supernet.call import Record
+from supernet.call import Record, State
 from supernet.layout import Layout
 from supernet.tables import Table, rotate, rotations
 
@@ -38,12 +38,21 @@ class MultiHead(nn.Module):
         self.rotary = Table(partial(rotations, rotary_length, head_dim)) if rotary_length else None
         self.drop = nn.Dropout(0.0)
 
-    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None, record: Record | None) -> Tensor:
-        """Attend from x (batch, n, query_dim) to memory (batch, m, memory_dim); `mask` is over the memory."""
+    def forward(self, x: Tensor, memory: Tensor | None, mask: Tensor | None, record: Record | None,
+                state: State | None = None) -> Tensor:
+        """Attend from x (batch, n, query_dim) to memory (batch, m, memory_dim); `mask` is over all that is attended to.
+
+        A `state` holds keys and values. Causal attention appends those of `memory`, which is x; otherwise they are
+        computed from `memory` once, and it may be None from then on.
+        """
+        past = 0 if state is None else state.tensors[0].shape[2]
         q = self._heads(self.q(x), self.n_heads)
-        k, v = self._heads(self.k(memory), self.n_kv_heads), self._heads(self.v(memory), self.n_kv_heads)
         if self.rotary is not None:
-            q, k = rotate(q, self.rotary.values), rotate(k, self.rotary.values)
+            q = rotate(q, self.rotary.values, past)
+        if state is None:
+            k, v = self._keys_values(memory, 0)
+        else:
+            k, v = state.tensors = self._continued(memory, past, *state.tensors)
         if self.n_kv_heads != self.n_heads:
             repeat = self.n_heads // self.n_kv_heads
             k, v = k.repeat_interleave(repeat, dim=1), v.repeat_interleave(repeat, dim=1)
@@ -54,14 +63,30 @@ class MultiHead(nn.Module):
             y = self._recorded(q, k, v, allowed, record)
         return self.o(y.transpose(1, 2).flatten(2))
 
+    def state_shapes(self, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
+        """Keys and values of `past` tokens."""
+        return ((batch, self.n_kv_heads, past, self.head_dim),) * 2
+
+    def _keys_values(self, memory: Tensor | None, first: int) -> tuple[Tensor, Tensor]:
+        assert memory is not None, "there is nothing to attend to"
+        k, v = self._heads(self.k(memory), self.n_kv_heads), self._heads(self.v(memory), self.n_kv_heads)
+        return (k if self.rotary is None else rotate(k, self.rotary.values, first)), v
+
+    def _continued(self, memory: Tensor | None, past: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        if past and not self.causal:
+            return keys, values
+        k, v = self._keys_values(memory, past)
+        return (torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)) if past else (k, v)
+
     def _heads(self, x: Tensor, n_heads: int) -> Tensor:
         return x.view(x.shape[0], x.shape[1], n_heads, self.head_dim).transpose(1, 2)
 
     def _fused(self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None) -> Tensor:
-        dropout = self.drop.p if self.training else 0.0
-        if allowed is not None and self.causal:
-            allowed = allowed & _past(q.shape[2], k.shape[2], q.device)
-        is_causal = self.causal and allowed is None
+        dropout, n, m = self.drop.p if self.training else 0.0, q.shape[2], k.shape[2]
+        is_causal = self.causal and allowed is None and bool(n == m)  # a tracer compares to a tensor
+        if self.causal and not is_causal and n > 1:  # a single token sees all there is
+            past = _past(n, m, q.device)
+            allowed = past if allowed is None else allowed & past
         return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout, is_causal=is_causal)
 
     def _recorded(self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, record: Record) -> Tensor:

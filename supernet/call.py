@@ -16,6 +16,16 @@ class Record:
 
 
 @dataclass
+class State:
+    """What one sub-layer remembers of the tokens before: a block reads the tensors and puts the new ones there.
+
+    The first axis of each is the batch. A block never writes into a tensor it was given.
+    """
+
+    tensors: tuple[Tensor, ...] = ()
+
+
+@dataclass
 class Call:
     """The surroundings of one sub-layer's call.
 
@@ -24,9 +34,13 @@ class Call:
         memory: (batch, source length, width), the encoder's output for cross-attention.
         memory_mask: as `mask`, of the memory.
         record: filled by blocks; None where nobody asked.
+        state: what the block remembers, where x continues a sequence; None where x is the whole of it.
+        position: how many tokens came before x.
     """
 
     mask: Tensor | None = None
     memory: Tensor | None = None
     memory_mask: Tensor | None = None
     record: Record | None = None
+    state: State | None = None
+    position: int = 0

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from supernet.attention import RESIDUAL_GAIN
+from supernet.call import State
 from supernet.layout import Layout
 
 
@@ -34,26 +35,39 @@ class ConvBranch(nn.Module):
         self.leave = nn.Linear(channels, channels, bias=bias)
         self.drop = nn.Dropout(0.0)
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """x: (batch, n, channels); padded tokens are silenced before they can be convolved."""
+    def forward(self, x: Tensor, mask: Tensor | None, state: State | None = None) -> Tensor:
+        """x: (batch, n, channels); padded tokens are silenced before they can be convolved.
+
+        A `state` holds the window: what was convolved last, zeros at the start.
+        """
         x = F.glu(self.enter(x)) if self.glu else self.enter(x)
         if mask is not None:
             x = x.masked_fill(~mask[..., None], 0.0)
-        return self.leave(self._dynamic(x) if self.dynamic else self._light(x))
+        window = None
+        if state is not None:
+            window = torch.cat([*state.tensors, x], dim=1)
+            state.tensors = (window[:, x.shape[1] :],)
+        return self.leave(self._dynamic(x, window) if self.dynamic else self._light(x, window))
+
+    def state_shapes(self, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
+        """The window before the next token, however many tokens there were."""
+        return ((batch, self.kernel - 1, self.channels),)
 
     def _padding(self) -> tuple[int, int]:
         return (self.kernel - 1, 0) if self.causal else (self.kernel // 2, self.kernel // 2)
 
-    def _light(self, x: Tensor) -> Tensor:
+    def _light(self, x: Tensor, window: Tensor | None) -> Tensor:
         kernels = self.drop(self.weight.softmax(dim=-1))
         kernels = kernels.repeat_interleave(self.channels // self.conv_heads, dim=0)[:, None]
-        return F.conv1d(F.pad(x.transpose(1, 2), self._padding()), kernels, groups=self.channels).transpose(1, 2)
+        wide = F.pad(x.transpose(1, 2), self._padding()) if window is None else window.transpose(1, 2)
+        return F.conv1d(wide, kernels, groups=self.channels).transpose(1, 2)
 
-    def _dynamic(self, x: Tensor) -> Tensor:
+    def _dynamic(self, x: Tensor, window: Tensor | None) -> Tensor:
         """One tap after the other: the windows, `kernel` copies of x, are never laid out."""
         batch, n, _ = x.shape
         kernels = self.drop(self.kernels(x).view(batch, n, self.conv_heads, self.kernel).softmax(dim=-1))
-        x = F.pad(x, (0, 0, *self._padding())).unflatten(-1, (self.conv_heads, -1))
+        wide = F.pad(x, (0, 0, *self._padding())) if window is None else window
+        x = torch.unflatten(wide, -1, (self.conv_heads, -1))
         y = x.new_zeros(batch, n, *x.shape[2:])
         for tap in range(self.kernel):
             y = torch.addcmul(y, x[:, tap : tap + n], kernels[..., tap : tap + 1])

@@ -53,8 +53,9 @@ def rotations(length: int, head_dim: int) -> Tensor:
     return torch.stack([angles.cos(), angles.sin()]).float()
 
 
-def rotate(x: Tensor, table: Tensor) -> Tensor:
-    """Rotate (..., length, head_dim) by position; `table` as `rotations` gives it."""
-    cos, sin = table[0, : x.shape[-2]], table[1, : x.shape[-2]]
+def rotate(x: Tensor, table: Tensor, start: int = 0) -> Tensor:
+    """Rotate (..., length, head_dim) by position, counted from `start`; `table` as `rotations` gives it."""
+    end = start + x.shape[-2]
+    cos, sin = table[0, start:end], table[1, start:end]
     first, second = x.chunk(2, dim=-1)
     return x * cos + torch.cat([-second, first], dim=-1) * sin

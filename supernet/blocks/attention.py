@@ -32,7 +32,10 @@ class SelfAttention(nn.Module):
         )
 
     def forward(self, x: Tensor, call: Call) -> Tensor:
-        return self.attend(x, x, call.mask, call.record)
+        return self.attend(x, x, call.mask, call.record, call.state)
+
+    def state_shapes(self, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
+        return self.attend.state_shapes(batch, past)
 
 
 KIND = Kind(

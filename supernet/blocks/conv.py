@@ -27,7 +27,10 @@ class Convolution(nn.Module):
                                    causal=causal, bias=bias)
 
     def forward(self, x: Tensor, call: Call) -> Tensor:
-        return self.convolve(x, call.mask)
+        return self.convolve(x, call.mask, call.state)
+
+    def state_shapes(self, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
+        return self.convolve.state_shapes(batch, past)
 
 
 KIND = Kind(

@@ -19,8 +19,11 @@ class CrossAttention(nn.Module):
                                 n_kv_heads=n_kv_heads, bias=bias)
 
     def forward(self, x: Tensor, call: Call) -> Tensor:
-        assert call.memory is not None, "cross-attention needs the encoder's output"
-        return self.attend(x, call.memory, call.memory_mask, call.record)
+        return self.attend(x, call.memory, call.memory_mask, call.record, call.state)
+
+    def state_shapes(self, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
+        """`past` is the length of the source, 0 before it was read."""
+        return self.attend.state_shapes(batch, past)
 
 
 KIND = Kind(

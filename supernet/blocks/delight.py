@@ -44,7 +44,10 @@ class DeLight(nn.Module):
 
     def forward(self, x: Tensor, call: Call) -> Tensor:
         x = self.dextra(x)
-        return self.attend(x, x, call.mask, call.record)
+        return self.attend(x, x, call.mask, call.record, call.state)
+
+    def state_shapes(self, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
+        return self.attend.state_shapes(batch, past)
 
 
 KIND = Kind(

@@ -34,15 +34,15 @@ class DextraLookup(nn.Module):
         self.waves = Table(partial(sinusoids, context, width)) if positions == "sinusoidal" else None
         self.drop = nn.Dropout(0.0)
 
-    def forward(self, tokens: Tensor, types: Tensor | None = None, target: bool = False) -> Tensor:
+    def forward(self, tokens: Tensor, types: Tensor | None = None, target: bool = False, position: int = 0) -> Tensor:
         """tokens: (batch, n), of the target where `target` is true."""
         widen = self.target_dextra if target and self.target_dextra is not None else self.dextra
         x = widen(self.table(tokens) * self.factor)
-        n = x.shape[1]
+        end = position + x.shape[1]
         if self.place is not None:
-            x = x + self.place.weight[:n]
+            x = x + self.place.weight[position:end]
         if self.waves is not None:
-            x = x + self.waves.values[:n]
+            x = x + self.waves.values[position:end]
         return self.drop(x)
 
     def layouts(self) -> dict[str, Layout]:

@@ -45,23 +45,23 @@ class Lookup(nn.Module):
         self.norm = make_norm(norm, at) if norm_after else None
         self.drop = nn.Dropout(0.0)
 
-    def forward(self, tokens: Tensor, types: Tensor | None = None, target: bool = False) -> Tensor:
+    def forward(self, tokens: Tensor, types: Tensor | None = None, target: bool = False, position: int = 0) -> Tensor:
         """tokens, types: (batch, n); types default to 0. Source and target are read alike."""
         x = self.table(tokens) * self.factor
         if self.early:
-            x = self._place(x, types)
+            x = self._place(x, types, position)
         if self.project is not None:
             x = self.project(x)
         if not self.early:
-            x = self._place(x, types)
+            x = self._place(x, types, position)
         return self.drop(x)
 
-    def _place(self, x: Tensor, types: Tensor | None) -> Tensor:
-        n = x.shape[1]
+    def _place(self, x: Tensor, types: Tensor | None, first: int) -> Tensor:
+        end = first + x.shape[1]
         if self.place is not None:
-            x = x + self.place.weight[:n]
+            x = x + self.place.weight[first:end]
         if self.waves is not None:
-            x = x + self.waves.values[:n]
+            x = x + self.waves.values[first:end]
         if self.types is not None:
             x = x + (self.types.weight[0] if types is None else self.types(types))
         return x if self.norm is None else self.norm(x)

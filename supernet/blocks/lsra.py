@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from search_spaces.schema import Dim, Kind, Rule, Value
 from supernet.attention import MultiHead
 from supernet.blocks.conv import CONV_DIMS
-from supernet.call import Call
+from supernet.call import Call, State
 from supernet.convolution import ConvBranch
 
 
@@ -37,7 +37,16 @@ class LongShortRange(nn.Module):
 
     def forward(self, x: Tensor, call: Call) -> Tensor:
         far, near = x[..., : self.split], x[..., self.split :]
-        return torch.cat([self.attend(far, far, call.mask, call.record), self.convolve(near, call.mask)], dim=-1)
+        if call.state is None:
+            return torch.cat([self.attend(far, far, call.mask, call.record), self.convolve(near, call.mask)], dim=-1)
+        kept, window = State(call.state.tensors[:2]), State(call.state.tensors[2:])
+        y = torch.cat([self.attend(far, far, call.mask, call.record, kept),
+                       self.convolve(near, call.mask, window)], dim=-1)
+        call.state.tensors = kept.tensors + window.tensors
+        return y
+
+    def state_shapes(self, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
+        return self.attend.state_shapes(batch, past) + self.convolve.state_shapes(batch, past)
 
 
 def _canonical(dims: dict[str, Value], facts: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:

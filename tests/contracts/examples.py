@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 
+import torch
+from torch import Tensor, nn
+
 from search_spaces import kinds
+from search_spaces.block import BlockConfig
 from search_spaces.schema import Dim, Facts, Kind
+from search_spaces.units import Unit, make_unit
+from supernet.build import build_unit, fresh
 
 FACTS = Facts(width=32, context=16, vocab_size=23, n_classes=3, n_types=2, causal=False, positions="learned",
               norm="layernorm", placement="pre", bias=True, rank=32, projects=True)
@@ -42,6 +49,24 @@ def valid_configs(kind: Kind, *facts: Facts, most: int = 8, seed: int = 0) -> li
     random.Random(seed).shuffle(tried)
     good = (config for config in tried if all(is_valid(kind, config, known) for known in facts or (FACTS,)))
     return list(itertools.islice(good, most))
+
+
+def modules(name: str, facts: Facts = FACTS) -> Iterator[tuple[Unit, nn.Module]]:
+    """(unit, module) of several configurations, weights random."""
+    kind = kinds.get(name)
+    configs = valid_configs(kind, facts)
+    assert configs, f"no small configuration of {name} is valid: widen tests/contracts/examples.py"
+    for i, config in enumerate(configs):
+        unit = make_unit(kind.role, BlockConfig.of(name, config), facts)
+        module = fresh(build_unit(unit), torch.Generator().manual_seed(i)).eval()
+        with torch.no_grad():
+            for tensor in module.parameters():
+                tensor.add_(torch.randn(tensor.shape) * 0.05)
+        yield unit, module
+
+
+def hidden(n: int = 9) -> Tensor:
+    return torch.randn(2, n, FACTS.width)
 
 
 def elastic_lists(kind: Kind, first: dict, second: dict) -> dict[str, list]:

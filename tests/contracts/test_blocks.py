@@ -12,31 +12,12 @@ from search_spaces import Architecture, InputError, kinds
 from search_spaces.block import BlockConfig
 from search_spaces.loader import space_from_data
 from search_spaces.units import SUBLAYERS, make_unit
-from supernet.build import build_unit, fresh
 from supernet.call import Call, Record
-from tests.contracts.examples import FACTS, NARROW, all_kinds, space_data, valid_configs
+from tests.contracts.examples import FACTS, NARROW, all_kinds, hidden, modules, space_data, valid_configs
 from tests.parity import Report, compare, randomised
 
 EVERY, MIXERS = all_kinds(), all_kinds("mixer")
 SUB = [name for name in EVERY if kinds.get(name).role in SUBLAYERS]
-
-
-def modules(name, facts=FACTS):
-    """(unit, module) of several configurations, weights random."""
-    kind = kinds.get(name)
-    configs = valid_configs(kind, facts)
-    assert configs, f"no small configuration of {name} is valid: widen tests/contracts/examples.py"
-    for i, config in enumerate(configs):
-        unit = make_unit(kind.role, BlockConfig.of(name, config), facts)
-        module = fresh(build_unit(unit), torch.Generator().manual_seed(i)).eval()
-        with torch.no_grad():
-            for tensor in module.parameters():
-                tensor.add_(torch.randn(tensor.shape) * 0.05)
-        yield unit, module
-
-
-def hidden(n=9):
-    return torch.randn(2, n, FACTS.width)
 
 
 @pytest.mark.parametrize("name", SUB)

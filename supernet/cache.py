@@ -1,0 +1,99 @@
+"""What a model remembers while it reads and writes a sequence piece by piece."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor, nn
+
+from search_spaces.architecture import Architecture
+from search_spaces.errors import InputError
+from search_spaces.units import SUBLAYERS, Step, Unit, plan
+from supernet.build import build_on_meta
+from supernet.call import Call, State
+
+WHERE = "decoding"
+
+
+@dataclass(frozen=True, eq=False)
+class Cache:
+    """What is remembered of some sequences. It never changes: reading on gives another one.
+
+    Args:
+        batch: how many sequences.
+        position: how many tokens of each were read.
+        states: what each sub-layer of the decoder remembers, in the order they run. Layers that share weights
+            remember for themselves. The first axis of each tensor is the batch.
+        memory: (batch, source length, width), the encoder's output, for seq2seq.
+        memory_mask: (batch, source length), true where a real token stands; None where all are real.
+    """
+
+    batch: int
+    position: int
+    states: tuple[tuple[Tensor, ...], ...]
+    memory: Tensor | None = None
+    memory_mask: Tensor | None = None
+
+
+class OneUnit(nn.Module):
+    """A sub-layer that continues a sequence, as a function of tensors alone: x, *state -> y, *state.
+
+    What exporters take. The shapes of the state are `state_shapes`; source tokens of cross-attention are all real.
+
+    Args:
+        sublayer: the module of a `mixer`, `cross` or `ffn` unit.
+        position: how many tokens came before x.
+    """
+
+    def __init__(self, sublayer: nn.Module, position: int) -> None:
+        super().__init__()
+        self.sublayer, self.position = sublayer, position
+
+    def forward(self, x: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        held = State(state)
+        y = self.sublayer(x, Call(state=held, position=self.position))
+        return (y, *held.tensors)
+
+
+def decoder_steps(arch: Architecture) -> list[Step]:
+    """The steps that read and write target tokens."""
+    return [step for step in plan(arch) if step.stack == "decoder"]
+
+
+def state_shapes(unit: Unit, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
+    """The shapes of what a sub-layer remembers of `past` tokens; for cross-attention of a source that long.
+
+    Raises:
+        InputError: a block that mixes tokens does not say what it remembers.
+    """
+    shapes = getattr(_module(unit).block, "state_shapes", None)
+    if shapes is not None:
+        return tuple(tuple(shape) for shape in shapes(batch, past))
+    if unit.role == "ffn":
+        return ()
+    raise InputError(WHERE, f"the kind {unit.block.kind} cannot go on token by token: its module has no state_shapes "
+                            "(supernet/blocks/README.md says how to add it)")
+
+
+def empty_states(arch: Architecture, batch: int, like: Tensor) -> tuple[tuple[Tensor, ...], ...]:
+    """What is remembered before the first token: zeros, with the type and on the device of `like`.
+
+    Raises:
+        InputError: a block of the architecture cannot go on token by token.
+    """
+    steps = decoder_steps(arch)
+    takes = inspect.signature(_module(steps[0].unit).forward).parameters
+    if "position" not in takes:
+        raise InputError(WHERE, f"the embedding {steps[0].unit.block.kind} cannot go on token by token: its forward "
+                                "takes no position (see supernet/blocks/README.md)")
+    return tuple(tuple(torch.zeros(shape, dtype=like.dtype, device=like.device)
+                       for shape in state_shapes(step.unit, batch, 0))
+                 for step in steps if step.unit.role in SUBLAYERS)
+
+
+@lru_cache(maxsize=4096)
+def _module(unit: Unit) -> nn.Module:
+    return build_on_meta(unit)
