@@ -19,8 +19,10 @@ from search_spaces.space import SearchSpace
 from search_spaces.units import Step, Unit
 from supernet.build import build_on_meta, set_dropout
 from supernet.layout import Entry, entries, initialise
+from supernet.parts import Parts
 from supernet.tables import Table
 from supernet.transformer import run
+from supernet.writer import Writer
 
 
 class Supernet(nn.Module):
@@ -59,6 +61,10 @@ class Supernet(nn.Module):
         """What `Transformer(arch).forward` gives, on this store's weights."""
         return run(arch, _Slices(self), self.checkpointing and torch.is_grad_enabled(), tokens, target, mask,
                    target_mask, types, outputs)
+
+    def writer(self, arch: Architecture) -> Writer:
+        """What reads and writes token by token as the plain model of `arch` does, on this store's weights."""
+        return _Subnet(self, arch)
 
     def slices(self, step: Step) -> dict[str, Tensor]:
         """The weights of one unit: its plain module's tensor names -> slices of the store."""
@@ -127,6 +133,16 @@ class _Slices:
 
     def call(self, step: Step, *inputs: Any) -> Any:
         return _skeleton(step.unit, *self.mode).run(self.tensors(step), inputs)
+
+
+class _Subnet(Writer):
+    """An architecture on slices of a store."""
+
+    def __init__(self, net: Supernet, arch: Architecture) -> None:
+        self.net, self.arch = net, arch
+
+    def parts(self) -> Parts:
+        return _Slices(self.net)
 
 
 class _Skeleton:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,24 +16,17 @@ from search_spaces.errors import InputError
 from search_spaces.units import SUBLAYERS, Step, plan
 from supernet.build import build_on_meta, fresh, set_dropout
 from supernet.call import Call, Record
+from supernet.parts import Modules, Parts
+from supernet.writer import Writer
 
 OUTPUTS = ("logits", "features", "attention", "aux_loss")
 
 
-class Parts(Protocol):
-    """Where a forward pass finds its units: a plain model's modules or the supernet's slices."""
-
-    def call(self, step: Step, *inputs: Any) -> Any:
-        """Run the unit of a step."""
-
-    def tensors(self, step: Step) -> Mapping[str, Tensor]:
-        """The weights of the unit of a step."""
-
-
-class Transformer(nn.Module):
+class Transformer(nn.Module, Writer):
     """The plain model of one architecture, freshly initialised.
 
-    `model(tokens)` for lm and encoder, `model(source, target)` for seq2seq; see `forward`.
+    `model(tokens)` for lm and encoder, `model(source, target)` for seq2seq; see `forward`. `generate`, and `start` and
+    `decode` which it is made of, read and write token by token.
 
     Args:
         dropout: rate of every dropout while training.
@@ -80,21 +73,12 @@ class Transformer(nn.Module):
                 of every layer; `aux_loss`, the sum of what blocks add to the loss.
             arch: what to run instead of its own architecture: the same with layers left out.
         """
-        return run(arch or self.arch, _Modules(self), self.checkpointing and torch.is_grad_enabled(), tokens, target,
+        return run(arch or self.arch, self.parts(), self.checkpointing and torch.is_grad_enabled(), tokens, target,
                    mask, target_mask, types, outputs)
 
-
-class _Modules:
-    """The units of a plain model."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.model = model
-
-    def call(self, step: Step, *inputs: Any) -> Any:
-        return self.model.get_submodule(step.path)(*inputs)
-
-    def tensors(self, step: Step) -> Mapping[str, Tensor]:
-        return dict(self.model.get_submodule(step.path).named_parameters())
+    def parts(self) -> Parts:
+        """Its modules."""
+        return Modules(self)
 
 
 def run(arch: Architecture, parts: Parts, checkpointing: bool, tokens: Tensor, target: Tensor | None,

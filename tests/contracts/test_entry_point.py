@@ -50,9 +50,11 @@ KIND = Kind(
 '''
 SCRIPT = '''
 import random
+import torch
 from nas.costs import count
 from search_spaces.loader import space_from_text
 from search_spaces.inventory import inventory
+from supernet import Transformer
 from tests.parity import Report, compare, randomised
 
 space = space_from_text("""
@@ -72,6 +74,16 @@ assert report.ok, (report.worst, report.leaks, report.miscounts)
 assert set(report.covered["performer"]["features"]) == {4, 8, 16}, report.covered
 cost = count(arch, seq_len=12)
 assert cost.macs > 0 and space.size() > 0 and inventory(space)
+pair = """{{mixer: {{{}: {{n_heads: 2, head_dim: 8{}}}}}, {}ffn: {{ffn: {{inner: 1x}}}}}}"""
+translator = Transformer(space_from_text("""
+{{schema_version: 1, name: pairs, family: seq2seq, vocab_size: 50, context: 16, width: 16, embedding: {{lookup: {{}}}},
+ head: {{tied: {{}}}}, encoder: {{slots: 2, layers: {{one: {}}}}}, decoder: {{slots: 2, layers: {{one: {}}}}}}}
+""".format(pair.format("performer", ", features: 8", ""),
+           pair.format("attention", "", "cross: {cross_attention: {n_heads: 2}}, ")), "pairs").largest(), seed=0).eval()
+source, target = torch.arange(14).view(2, 7), torch.full((2, 1), 1)
+for _ in range(5):
+    target = torch.cat([target, translator(source, target)[:, -1:].argmax(dim=-1)], dim=1)
+assert torch.equal(translator.generate(source, 5, begin=1), target[:, 1:])
 print("performer: parity, counting, sampling and extraction work;", report.bit_equal, "of 30 bit-equal")
 '''
 
