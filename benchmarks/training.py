@@ -54,7 +54,7 @@ def sandwich_ratio(space, data, draw: int, rounds: int) -> float:
     batch = data.batch(draw, RECIPE.batch_size, 0)
 
     def together() -> None:
-        trainer.optimiser.zero_grad(set_to_none=True)
+        trainer.clear_gradients()
         trainer.add_gradients(archs, batch, batch.n_labels)
 
     def apart(model: Transformer) -> None:

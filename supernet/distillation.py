@@ -9,6 +9,9 @@ from torch import Tensor
 
 from supernet.batch import IGNORE
 
+ROWS = 128
+"""Rows of logits whose log-sum-exp is taken at a time: torch copies what it is given."""
+
 
 def labelled(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """(n, classes) logits and (n,) labels of the positions that count, in float32 at least."""
@@ -35,7 +38,7 @@ def soft_targets(teacher: Tensor, labels: Tensor, trust: float, smoothing: float
         trust: the teacher's share, from 0 to 1.
     """
     logits = teacher.detach()
-    targets = logits.sub_(logits.logsumexp(-1, keepdim=True)).exp_()
+    targets = logits.sub_(_normaliser(logits)).exp_()
     if trust < 1:
         rest = 1 - trust
         targets.mul_(trust).add_(rest * smoothing / targets.shape[-1])
@@ -45,7 +48,10 @@ def soft_targets(teacher: Tensor, labels: Tensor, trust: float, smoothing: float
 
 
 def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """The summed cross-entropy of (n, classes) logits against distributions, whose gradient stops at the logits."""
+    """The summed cross-entropy of (n, classes) logits against distributions, which get no gradient.
+
+    The backward pass uses the memory of the logits: nobody may need them after it.
+    """
     loss: Tensor = _SoftCrossEntropy.apply(logits, targets)  # type: ignore[no-untyped-call]
     return loss
 
@@ -55,7 +61,7 @@ class _LabelCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-        normaliser = logits.logsumexp(-1, keepdim=True)
+        normaliser = _normaliser(logits)
         ctx.save_for_backward(logits, labels, normaliser)
         ctx.smoothing = smoothing
         expected = (1 - smoothing) * logits.gather(1, labels[:, None]).sum()
@@ -74,15 +80,21 @@ class _LabelCrossEntropy(torch.autograd.Function):
 
 
 class _SoftCrossEntropy(torch.autograd.Function):
-    """log-sum-exp minus the expected logit; its gradient is softmax minus target, made in one buffer."""
+    """log-sum-exp minus the expected logit; its gradient is softmax minus target, made where the logits were."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Tensor) -> Tensor:
-        normaliser = logits.logsumexp(-1, keepdim=True)
+        normaliser = _normaliser(logits)
         ctx.save_for_backward(logits, targets, normaliser)
         return (normaliser.squeeze(-1) - torch.einsum("nc,nc->n", logits, targets)).sum()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         logits, targets, normaliser = ctx.saved_tensors
-        return (logits - normaliser).exp_().sub_(targets).mul_(gradients[0]), None
+        return logits.sub_(normaliser).exp_().sub_(targets).mul_(gradients[0]), None
+
+
+def _normaliser(logits: Tensor) -> Tensor:
+    """(n, 1) log-sum-exp of (n, classes) logits."""
+    parts = logits.split(ROWS)  # type: ignore[no-untyped-call]
+    return torch.cat([rows.logsumexp(-1, keepdim=True) for rows in parts])

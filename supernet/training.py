@@ -83,6 +83,10 @@ class Trainer:
         self.model.checkpointing = self.recipe.checkpointing
         self.optimiser = make_optimiser(self.named, self.recipe)
         self.averages = {name: p.detach().clone() for name, p in self.named.items()} if self.recipe.ema else {}
+        self.gradients = {p: torch.zeros_like(p) for p in self.named.values()}
+        self.reached: set[Tensor] = set()
+        for parameter in self.gradients:
+            parameter.register_post_accumulate_grad_hook(self.reached.add)  # type: ignore[no-untyped-call]
 
     def step(self) -> StepReport:
         """Take one optimiser step. Raises DivergedError after too many without a finite gradient."""
@@ -94,16 +98,24 @@ class Trainer:
         archs = tuple(drop_layers(arch, recipe.layerdrop, rng) for arch in self.strategy.draw(step))
         torch.manual_seed(generator(recipe.seed, "dropout", step, self.workers.rank).getrandbits(63))
         self.model.train()
-        self.optimiser.zero_grad(set_to_none=True)
+        self.clear_gradients()
         losses = torch.zeros(len(archs), dtype=torch.float64)
         for batch in batches:
             mine = batch.part(self.workers.rank, self.workers.world)
             losses += self.add_gradients(archs, mine.to(self.device), n_labels)
+        for parameter in self.gradients.keys() - self.reached:
+            parameter.grad = None  # so that AdamW leaves it alone
         norm, losses = self._reduced(losses)
         report = StepReport(step, tuple(losses.tolist()), norm, recipe.learning_rate(step),
                             tokens=sum(batch.n_tokens for batch in batches), skipped=not math.isfinite(norm))
         self._update(report)
         return report
+
+    def clear_gradients(self) -> None:
+        """Make all gradients 0, each in the memory it keeps: others would be scattered among the activations."""
+        self.reached.clear()
+        for parameter, gradient in self.gradients.items():
+            parameter.grad = gradient.zero_()
 
     def add_gradients(self, archs: tuple[Architecture, ...], batch: Batch, n_labels: int) -> Tensor:
         """Add the gradients of all architectures on one batch; gives their losses."""

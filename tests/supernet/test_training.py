@@ -164,6 +164,15 @@ class TestGradients:
             if name in unused:
                 assert torch.equal(trainer.averages[name], before[name])
 
+    def test_gradients_keep_their_memory_and_forget_their_values(self):
+        trainer = supernet_trainer(n_random=0)
+        places = {name: trainer.gradients[p].data_ptr() for name, p in trainer.named.items()}
+        for _ in range(3):
+            trainer.step()
+            assert all(p.grad is None or p.grad.data_ptr() == places[name] for name, p in trainer.named.items())
+        trainer.clear_gradients()
+        assert not any(p.grad.any() for p in trainer.named.values())
+
     def test_what_lies_outside_the_slices_does_not_move(self):
         arch = LM.smallest()
         trainer = Trainer(Supernet(LM), Fixed(arch), recipe(weight_decay=0.0), Rows())
