@@ -74,7 +74,7 @@ def rounds(workloads: Mapping[str, Run], reference: str, protocol: Protocol, emi
         cold: each run is a process of its own that warms up and repeats for itself; it is run once for a sample.
     """
     finished = list(before)
-    first, names = len(finished), due(workloads, reference, protocol, finished)
+    names = due(workloads, reference, protocol, finished)
     repeats = {name: 0 if cold else _repeats(run) for name, run in workloads.items()} if names else {}
     while names and not stop():
         start, index = time.perf_counter(), len(finished)
@@ -83,22 +83,16 @@ def rounds(workloads: Mapping[str, Run], reference: str, protocol: Protocol, emi
         line = {"round": index, "seconds": seconds, "spent_s": time.perf_counter() - start}
         finished.append(line)
         emit(line)
-        names = due(workloads, reference, protocol, finished, first)
+        names = due(workloads, reference, protocol, finished)
 
 
-def due(workloads: Iterable[str], reference: str, protocol: Protocol, finished: Sequence[Mapping[str, Any]],
-        first: int | None = None) -> list[str]:
-    """The names that take part in the next round; none where the rounds have ended.
-
-    Args:
-        first: how many rounds were finished when this call began; it measures one at least where some are lacking.
-    """
-    n, spent = len(finished), sum(float(line["spent_s"]) for line in finished)
-    least = min((n if first is None else first) + 1, protocol.least_rounds)
-    if n >= protocol.most_rounds or (n >= least and spent >= protocol.budget_s):
-        return []
-    if n < protocol.least_rounds:
+def due(workloads: Iterable[str], reference: str, protocol: Protocol,
+        finished: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names that take part in the next round; none where the rounds have ended."""
+    if len(finished) < protocol.least_rounds:
         return list(workloads)
+    if len(finished) >= protocol.most_rounds or sum(float(line["spent_s"]) for line in finished) >= protocol.budget_s:
+        return []
     names = _open(workloads, reference, finished, protocol)
     return [] if names == [reference] else names
 
@@ -283,11 +277,11 @@ def machine() -> dict[str, str]:
     return found
 
 
-def hold_lease(seconds: float) -> None:
+def hold_lease(seconds: float, done: Callable[[], bool]) -> None:
     """End this process as soon as standard input is closed, or when nothing came from it for so many seconds.
 
     Whoever started the job writes to it now and then. A connection that broke or a program that was killed closes it
-    or falls silent, and the device is free again.
+    or falls silent, and the device is free again. A job that is done and only has to leave is no longer watched.
     """
     import select
     import threading
@@ -295,7 +289,8 @@ def hold_lease(seconds: float) -> None:
     def watch() -> None:
         while select.select([0], [], [], seconds)[0] and os.read(0, 4096):
             pass
-        os._exit(LEASE_ENDED)
+        if not done():
+            os._exit(LEASE_ENDED)
 
     threading.Thread(target=watch, daemon=True).start()
 
@@ -318,14 +313,17 @@ def _command() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lease", type=float, help="end after so many seconds without a line on standard input")
     arguments = parser.parse_args()
+    finished: list[bool] = []
     if arguments.lease is not None:
-        hold_lease(arguments.lease)
+        hold_lease(arguments.lease, lambda: bool(finished))
     try:
         main(arguments.folder, _printer())
     except ImportError as error:
         sys.exit(f"{error}; install it with `{sys.executable} -m pip install {error.name or ''}`")
     except KeyboardInterrupt:
         sys.exit("stopped")
+    finally:
+        finished.append(True)
 
 
 if __name__ == "__main__":

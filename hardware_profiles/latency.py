@@ -1,0 +1,227 @@
+"""Units + table -> milliseconds of an architecture, with an interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardware_profiles.profile import PHASES
+from hardware_profiles.regression import Regressor
+from hardware_profiles.stored import Calibration, Stored, folder_of, read_stored, scale
+from hardware_profiles.table import Row, Table, Work
+from search_spaces.architecture import Architecture
+from search_spaces.block import BlockConfig
+from search_spaces.errors import InputError
+from search_spaces.units import Step, Unit, plan
+
+Floats = NDArray[np.float64]
+SUMMED = ("macs", "weight_bytes", "moved_bytes", "kernels")
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one step of an architecture takes."""
+
+    step: Step
+    ms: float
+    source: str
+
+
+class LatencyModel:
+    """Predicts latencies of one device.
+
+    `estimated` is true where the device was never measured: its numbers come from a specification.
+    """
+
+    def __init__(self, stored: Stored, table: Table, name: str = "profile") -> None:
+        self.stored, self.table, self.name = stored, table, name
+        self.estimated = stored.device.estimated
+        self._books: dict[str, _Book] = {}
+        self._whole = {phase: Regressor.from_dict(data) for phase, data in stored.whole.items()}
+
+    @classmethod
+    def load(cls, profile_or_path: str | Path) -> LatencyModel:
+        """A measured profile: a device's name under `runs/profiles`, or the profile's folder. Raises InputError."""
+        folder = folder_of(profile_or_path)
+        return cls(read_stored(folder), Table.from_csv(folder / "table.csv"), folder.name)
+
+    def predict(self, arch: Architecture, phase: str = "prefill") -> float:
+        """Milliseconds of one call: of a whole sequence (`prefill`) or of one more token (`decode`)."""
+        return float(self.predict_many([arch], phase)[0])
+
+    def predict_many(self, archs: Sequence[Architecture], phase: str = "prefill") -> Floats:
+        """Milliseconds of each architecture.
+
+        Raises:
+            InputError: a unit is not in the table; says which and what to run. It never costs nothing.
+        """
+        if phase in self._whole:
+            return self._whole[phase].predict(self.features(archs, phase))[0]
+        book, calibration = self._book(phase), self.calibration(phase)
+        rows = [book.places(arch) for arch in archs]
+        ends = np.cumsum([0, *map(len, rows)])
+        prices = book.prices[np.fromiter(chain.from_iterable(rows), dtype=np.intp, count=int(ends[-1]))]
+        sums = np.add.reduceat(prices, ends[:-1]) if len(archs) else np.zeros(0)
+        return calibration.overhead_ms + sums
+
+    def interval(self, arch: Architecture, phase: str = "prefill") -> tuple[float, float]:
+        """Where the latency lies with 95 % confidence, for what the table and the calibration do not know."""
+        if phase in self._whole:
+            mean, std = self._whole[phase].predict(self.features([arch], phase))
+            return max(float(mean[0] - 1.96 * std[0]), 0.0), float(mean[0] + 1.96 * std[0])
+        calibration, ms = self.calibration(phase), self.predict(arch, phase)
+        units: dict[Unit, float] = {}
+        for step in phase_steps(arch, phase):  # the error of a unit that occurs n times counts n times
+            row = self.row(step.unit, phase)
+            units[step.unit] = units.get(step.unit, 0.0) + scale(calibration, step.unit) * (row.high - row.low) / 2
+        half = math.hypot(1.96 * calibration.error * ms, *units.values())
+        return max(ms - half, 0.0), ms + half
+
+    def breakdown(self, arch: Architecture, phase: str = "prefill") -> list[Part]:
+        """The time of every step. They add up to the prediction less the overhead."""
+        self._only_table(phase)
+        calibration, parts = self.calibration(phase), []
+        for step in phase_steps(arch, phase):
+            row = self.row(step.unit, phase)
+            parts.append(Part(step, scale(calibration, step.unit) * row.ms, row.source))
+        return parts
+
+    def sources(self, arch: Architecture, phase: str = "prefill") -> set[str]:
+        """How the prices of an architecture came about."""
+        return {self.row(step.unit, phase).source for step in phase_steps(arch, phase)}
+
+    def predict_memory(self, arch: Architecture) -> float:
+        """Peak bytes of a call. Raises InputError where the runtime could not tell."""
+        known = self.stored.memory
+        if known is None:
+            raise InputError(self.name, "has no memory measurements; its runtime cannot tell")
+        weights, moved = self.memory_features(arch)
+        return known.base + known.weights * weights + known.moved * moved
+
+    def memory_features(self, arch: Architecture) -> tuple[float, float]:
+        """(bytes of the weights, most bytes that one unit moves)."""
+        steps = phase_steps(arch, "prefill")
+        works = {step.path: self.row(step.unit, "prefill").work for step in steps}
+        return sum(work.weight_bytes for work in works.values()), max(work.moved_bytes for work in works.values())
+
+    def features(self, archs: Sequence[Architecture], phase: str) -> Floats:
+        """What a regression on whole models reads: per role the sums of what its units do, and how many there are."""
+        return np.array([self._features(arch, phase) for arch in archs]).reshape(len(archs), -1)
+
+    def feature_names(self) -> list[str]:
+        """The columns of `features`."""
+        return [f"{role}.{name}" for role in ROLES for name in ("count", *SUMMED)]
+
+    def _features(self, arch: Architecture, phase: str) -> list[float]:
+        sums = {role: dict.fromkeys(("count", *SUMMED), 0.0) for role in ROLES}
+        for step in phase_steps(arch, phase):
+            work: Work = self.row(step.unit, phase).work
+            of = sums[step.unit.role]
+            of["count"] += 1
+            for name in SUMMED:
+                of[name] += getattr(work, name)
+        return [value for role in ROLES for value in sums[role].values()]
+
+    def row(self, unit: Unit, phase: str) -> Row:
+        """The price of a unit. Raises InputError where it has none."""
+        found = self.table.get((phase, unit))
+        if found is None:
+            raise InputError(self.name, self._unknown(unit, phase))
+        return found
+
+    def calibration(self, phase: str) -> Calibration:
+        """How units add up."""
+        return self.stored.calibration.get(phase, Calibration())
+
+    def _book(self, phase: str) -> _Book:
+        if phase not in PHASES:
+            raise InputError("phase", f"{phase!r} is not allowed; allowed: {', '.join(PHASES)}")
+        if phase not in self._books:
+            self._books[phase] = _Book(self, phase)
+        return self._books[phase]
+
+    def _only_table(self, phase: str) -> None:
+        if phase in self._whole:
+            raise InputError(self.name, "was fitted on whole models; it does not know where in a model the time goes")
+
+    def _unknown(self, unit: Unit, phase: str) -> str:
+        if not any(known == phase for known, _ in self.table):
+            return f"has no {phase} latencies; run nas profile {self.name} --phase {phase}"
+        near = [str(other) for known, other in self.table
+                if known == phase and (other.role, other.block.kind) == (unit.role, unit.block.kind)]
+        near.sort(key=lambda text: sum(a != b for a, b in zip(text.split(", "), str(unit).split(", "))))
+        known = f"nearest {near[0]}" if near else f"no {unit.block.kind} was profiled"
+        return f"no {phase} latency for {unit}; {known}; run nas profile {self.name} with a space that has it"
+
+
+ROLES = ("embedding", "mixer", "cross", "ffn", "norm", "head")
+
+
+class _Book:
+    """Finds the prices of architectures fast: what was looked up once is remembered by identity.
+
+    Architectures of a space share their blocks, so a look-up is a look at a few addresses.
+    """
+
+    def __init__(self, model: LatencyModel, phase: str) -> None:
+        self.model, self.phase = model, phase
+        calibration = model.calibration(phase)
+        units = [unit for known, unit in model.table if known == phase]
+        self.index = {unit: i for i, unit in enumerate(units)}
+        self.prices = np.array([scale(calibration, unit) * model.table[phase, unit].ms for unit in units])
+        self.places_of: dict[Any, dict[int, tuple[BlockConfig, int]]] = {}
+        self.ends_of: dict[Any, list[int]] = {}
+
+    def places(self, arch: Architecture) -> list[int]:
+        """Where the prices of an architecture's steps stand."""
+        around = (arch.family, arch.width, arch.context, arch.vocab_size, arch.n_classes, arch.n_types, arch.positions,
+                  arch.norm, arch.placement, arch.bias, arch.share_inputs)
+        ends = (around, arch.embedding, arch.head)
+        found = self.ends_of.get(ends)
+        if found is None:
+            steps = phase_steps(arch, self.phase)
+            found = self.ends_of[ends] = [self._place(step.unit) for step in steps if step.layer < 0]
+        places = found.copy()
+        for stack in ("encoder", "decoder") if self.phase == "prefill" else ("decoder",):
+            layers = getattr(arch, stack)
+            if not layers:
+                continue
+            known = self.places_of.setdefault((around, stack), {})
+            try:
+                for layer in layers:
+                    places.append(known[id(layer.mixer)][1])
+                    places.append(known[id(layer.ffn)][1])
+                    if layer.cross is not None:
+                        places.append(known[id(layer.cross)][1])
+            except KeyError:
+                self._learn(arch, stack, known)
+                return self.places(arch)
+        return places
+
+    def _learn(self, arch: Architecture, stack: str, known: dict[int, tuple[BlockConfig, int]]) -> None:
+        for step in phase_steps(arch, self.phase):
+            if step.stack == stack and step.layer >= 0:
+                block = {role: block for role, block, _ in getattr(arch, stack)[step.layer].parts()}[step.unit.role]
+                known[id(block)] = (block, self._place(step.unit))  # the block is kept, so its address stays its own
+
+    def _place(self, unit: Unit) -> int:
+        found = self.index.get(unit)
+        if found is None:
+            raise InputError(self.model.name, self.model._unknown(unit, self.phase))
+        return found
+
+
+def phase_steps(arch: Architecture, phase: str) -> tuple[Step, ...]:
+    """The steps a phase runs: all of them, or the decoder's for one more token. Raises InputError."""
+    if phase == "prefill":
+        return plan(arch)
+    if arch.family == "encoder":
+        raise InputError("phase", "an encoder does not decode; allowed: prefill")
+    return tuple(step for step in plan(arch) if step.stack == "decoder")

@@ -1,0 +1,125 @@
+"""What a measured profile says besides its table: the conditions, the machine, and how units add up to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hardware_profiles.profile import Device
+from search_spaces.errors import Fault, InputError
+from search_spaces.units import Unit
+
+ROOT = Path("runs") / "profiles"
+SCHEMA_VERSION = 1
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Calibration(_Strict):
+    """Milliseconds of a model = overhead + the sum over its units of scale x price.
+
+    Args:
+        scales: by group of units, see `group`; 1 for a group that is not named.
+        error: the relative error left, as a standard deviation, found by leaving models out one by one.
+        n: whole models it was fitted on; 0 means that units are added up as they are.
+    """
+
+    overhead_ms: float = 0.0
+    scales: dict[str, float] = {}
+    error: float = Field(0.0, ge=0)
+    n: int = Field(0, ge=0)
+
+
+class Memory(_Strict):
+    """Peak bytes of a model = base + weights x the bytes of its weights + moved x the most that one unit moves."""
+
+    base: float
+    weights: float
+    moved: float
+    error: float = Field(ge=0)
+    n: int = Field(ge=1)
+
+
+class Conditions(_Strict):
+    """What every latency of a profile was measured at.
+
+    Args:
+        length: tokens of the sequence; of source and target for seq2seq.
+        past: tokens in the cache when one more is decoded.
+    """
+
+    batch: int = Field(ge=1)
+    length: int = Field(ge=1)
+    past: int = Field(ge=1)
+
+
+class Stored(_Strict):
+    """The file `profile.yaml` of a measured profile."""
+
+    schema_version: Literal[1] = 1
+    device: Device
+    conditions: Conditions
+    spaces: tuple[str, ...] = ()
+    recorded: dict[str, str] = {}
+    calibration: dict[str, Calibration] = {}
+    memory: Memory | None = None
+    whole: dict[str, Any] = {}
+    """Per phase a regression on whole models, where units could not be timed alone."""
+
+    def to_yaml(self) -> str:
+        """The file's text."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=120)
+
+
+def folder_of(profile_or_path: str | Path) -> Path:
+    """The folder of a measured profile: a device's name under `runs/profiles`, or a path."""
+    path = Path(profile_or_path)
+    return path if path.is_dir() or len(path.parts) > 1 else ROOT / path
+
+
+def read_stored(folder: Path) -> Stored:
+    """The description of a measured profile. Raises InputError."""
+    path = folder / "profile.yaml"
+    if not path.is_file():
+        known = sorted(each.parent.name for each in ROOT.glob("*/profile.yaml"))
+        here = f"; profiles here: {', '.join(known)}" if known else ""
+        raise InputError(str(folder), f"is no measured profile{here}; make one with nas profile {folder.name} --space "
+                                      "SPACE")
+    try:
+        return Stored(**yaml.safe_load(path.read_text("utf-8")))
+    except ValidationError as error:
+        faults = [Fault(".".join(map(str, fault["loc"])), fault["msg"].removeprefix("Value error, "))
+                  for fault in error.errors()]
+        raise InputError(str(path), faults) from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError) as error:
+        raise InputError(str(path), f"cannot be read ({' '.join(str(error).split())}); run nas profile again") from None
+
+
+def group(unit: Unit) -> str:
+    """What units are calibrated together: kinds of sub-layers each for itself, the rest by role."""
+    return unit.block.kind if unit.role in ("mixer", "cross", "ffn") else unit.role
+
+
+def scale(calibration: Calibration, unit: Unit) -> float:
+    """What a unit's price is multiplied by."""
+    return calibration.scales.get(group(unit), 1.0)
+
+
+def differences(stored: Stored, versions: Mapping[str, str], device: Device) -> list[str]:
+    """What a latency depends on and is not as it was measured: each a sentence."""
+    found = []
+    for name, now in versions.items():
+        before = stored.recorded.get(name)
+        if before is not None and before != now:
+            found.append(f"measured with {name} {before}, this is {now}")
+    for name in ("runtime", "threads", "precision", "batch"):
+        before, now = getattr(stored.device, name), getattr(device, name)
+        if before != now:
+            found.append(f"measured with {name} {before}, the device's file says {now}")
+    return found

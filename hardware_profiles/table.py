@@ -1,0 +1,145 @@
+"""The price list of a device: milliseconds of every unit, as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from search_spaces.block import BlockConfig
+from search_spaces.errors import InputError
+from search_spaces.units import Unit
+
+SOURCES = ("measured", "interpolated", "estimated", "unpriced")
+"""How a price came about; an estimated one is computed from a specification, an unpriced unit has none of its own:
+the profile was fitted on whole models."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a unit does on one call, apart from any device.
+
+    Args:
+        macs: multiply-adds of its matrix products.
+        weight_bytes: of its own weights, in float32.
+        moved_bytes: read and written by its operators.
+        kernels: operators that compute something.
+    """
+
+    macs: float
+    weight_bytes: float
+    moved_bytes: float
+    kernels: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One price.
+
+    Args:
+        ms: milliseconds of the unit, and the interval [low, high] they lie in with 95 % confidence.
+        source: one of `SOURCES`.
+    """
+
+    phase: str
+    unit: Unit
+    ms: float
+    low: float
+    high: float
+    source: str
+    work: Work
+
+
+class Table(Mapping[tuple[str, Unit], Row]):
+    """Rows by phase and unit."""
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self.rows = {(row.phase, row.unit): row for row in rows}
+
+    def __getitem__(self, key: tuple[str, Unit]) -> Row:
+        return self.rows[key]
+
+    def __iter__(self) -> Iterator[tuple[str, Unit]]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def is_measured(self, phase: str, unit: Unit) -> bool:
+        """Whether a unit was timed itself."""
+        row = self.get((phase, unit))
+        return row is not None and row.source == "measured"
+
+    def with_rows(self, rows: Iterable[Row]) -> Table:
+        """A table with rows added. Where both know a unit, measured beats interpolated, then new beats old."""
+        merged = dict(self.rows)
+        for row in rows:
+            old = merged.get((row.phase, row.unit))
+            if old is None or row.source == "measured" or old.source != "measured":
+                merged[row.phase, row.unit] = row
+        return Table(merged.values())
+
+    def to_csv(self) -> str:
+        """One line a row, in a fixed order."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        for row in sorted(self.values(), key=lambda row: (row.phase, row.unit.role, unit_text(row.unit))):
+            work = [f"{value:.6g}" for value in asdict(row.work).values()]
+            times = [f"{value:.6g}" for value in (row.ms, row.low, row.high)]
+            writer.writerow([row.phase, unit_text(row.unit), *times, row.source, *work])
+        return out.getvalue()
+
+    @classmethod
+    def from_csv(cls, path: Path) -> Table:
+        """The table of a file. Raises InputError with the line for anything that is wrong."""
+        try:
+            lines = list(csv.reader(path.read_text("utf-8").splitlines()))
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise InputError(str(path), f"cannot be read ({error}); run nas profile again") from None
+        if not lines or lines[0] != list(_COLUMNS):
+            raise InputError(str(path), f"line 1 must be {','.join(_COLUMNS)}")
+        rows: dict[tuple[str, Unit], Row] = {}
+        for number, line in enumerate(lines[1:], start=2):
+            row = _read_row(line, f"{path}, line {number}")
+            if (row.phase, row.unit) in rows:
+                raise InputError(f"{path}, line {number}", f"{row.unit} stands twice for {row.phase}; delete one line")
+            rows[row.phase, row.unit] = row
+        return cls(rows.values())
+
+
+_COLUMNS = ("phase", "unit", "ms", "low", "high", "source", *(field.name for field in fields(Work)))
+
+
+def unit_text(unit: Unit) -> str:
+    """A unit as JSON, the same for equal units; facts stay in the order their kind names them."""
+    return json.dumps({"role": unit.role, "kind": unit.block.kind, "dims": dict(unit.block.dims),
+                       "facts": dict(unit.facts)}, separators=(",", ":"))
+
+
+def read_unit(text: str) -> Unit:
+    """The inverse of `unit_text`. Raises ValueError, KeyError or TypeError."""
+    data = json.loads(text)
+    if set(data) != {"role", "kind", "dims", "facts"}:
+        raise ValueError("a unit has role, kind, dims and facts")
+    return Unit(data["role"], BlockConfig.of(data["kind"], data["dims"]), tuple(data["facts"].items()))
+
+
+def _read_row(line: list[str], where: str) -> Row:
+    if len(line) != len(_COLUMNS):
+        raise InputError(where, f"has {len(line)} of {len(_COLUMNS)} columns; the file may be cut off")
+    phase, text, ms, low, high, source, *work = line
+    try:
+        unit = read_unit(text)
+        numbers = [float(value) for value in (ms, low, high, *work)]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(where, f"cannot be read ({error})") from None
+    if not all(math.isfinite(value) and value >= 0 for value in numbers):
+        raise InputError(where, f"{unit}: {ms} ms in [{low}, {high}] is no time")
+    if source not in SOURCES:
+        raise InputError(where, f"source {source!r} is not allowed; allowed: {', '.join(SOURCES)}")
+    return Row(phase, unit, numbers[0], numbers[1], numbers[2], source, Work(*numbers[3:]))

@@ -1,0 +1,134 @@
+"""`nas profile --check`: is predicted latency true when whole models, none of them seen before, are measured?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardware_profiles.latency import LatencyModel, phase_steps
+from hardware_profiles.table import Work
+from nas.profiling.choice import draw_models, model_macs
+from nas.profiling.stage import Profiling
+from nas.profiling.timing import Bench
+from nas.profiling.workloads import Workload
+from nas.ranking.kendall import tau
+from nas.run_dir import write_json
+from search_spaces import Architecture
+from search_spaces.units import Unit
+
+Floats = NDArray[np.float64]
+BAND = 0.10
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How predictions stand to measurements.
+
+    Args:
+        mape: mean relative error.
+        within: share that misses by at most 10 %.
+        tau: Kendall's, over all models; `tau_within_depth` is the mean of those among models of one depth.
+    """
+
+    mape: float
+    within: float
+    tau: float | None
+    tau_within_depth: float | None
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a check found; `predicted` stands beside two cruder ways and the noise of measuring itself."""
+
+    phase: str
+    n: int
+    overlap: int
+    noise_floor: float
+    predicted: Quality
+    naive: Quality
+    macs: Quality
+    inside_interval: float
+
+    @property
+    def good(self) -> bool:
+        """Whether predictions are as true as the project promises: near the noise, in order."""
+        return (self.predicted.mape <= max(0.03, 1.5 * self.noise_floor) and self.predicted.within >= 0.98
+                and (self.predicted.tau or 0.0) >= 0.95)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"schema_version": 1, **asdict(self), "good": self.good}
+
+
+def check(profiling: Profiling, phase: str, n: int, budget_s: float) -> Check:
+    """Measure n held-out models twice, one time after the other, and compare. Saved in the profile's folder."""
+    model, calibrated = profiling.model(), profiling.calibration_models()
+    seen = {arch.key for arch in calibrated}
+    archs = draw_models(profiling.space, n, f"check-{phase}", avoid=seen)
+    bench, wholes = profiling.bench(), [Workload(phase, arch) for arch in archs]
+    reference = Workload(phase, calibrated[-1])
+    bench.prepare([*wholes, reference])
+    passes = []
+    for number in (1, 2):
+        timings = bench.time(wholes, reference, budget_s / 2, f"check-{phase}-{number}")
+        passes.append(np.array([timings[whole.name].ms for whole in wholes]))
+    measured = (passes[0] + passes[1]) / 2
+    works = {unit: row.work for (known, unit), row in model.table.items() if known == phase}
+    intervals = [model.interval(arch, phase) for arch in archs]
+    found = Check(
+        phase=phase, n=n, overlap=len(seen & {arch.key for arch in archs}),
+        noise_floor=float(np.mean(np.abs(passes[0] - passes[1]) / measured)),
+        predicted=quality(model.predict_many(archs, phase), measured, archs),
+        naive=quality(naive(model, archs, phase, bench), measured, archs),
+        macs=quality(_proportional(archs, works, phase, measured), measured, archs),
+        inside_interval=float(np.mean([low <= ms <= high for (low, high), ms in zip(intervals, measured)])))
+    _save(profiling.out, found, archs, measured, model.predict_many(archs, phase))
+    return found
+
+
+def quality(predicted: Floats, measured: Floats, archs: Sequence[Architecture]) -> Quality:
+    """Errors and ranks of predictions."""
+    errors = np.abs(predicted / measured - 1)
+    depths = np.array([arch.depth for arch in archs])
+    taus = [(tau(predicted[depths == depth], measured[depths == depth]), int(np.sum(depths == depth)))
+            for depth in np.unique(depths) if np.sum(depths == depth) > 2]
+    known = [(value, count) for value, count in taus if value is not None]
+    within = sum(value * count for value, count in known) / sum(count for _, count in known) if known else None
+    return Quality(float(errors.mean()), float(np.mean(errors <= BAND)), tau(predicted, measured), within)
+
+
+def naive(model: LatencyModel, archs: Sequence[Architecture], phase: str, bench: Bench) -> Floats:
+    """The usual table: every unit timed alone, over and over, and added up; nothing is calibrated.
+
+    Where timing one more file for every unit would take long, the stacks' times are added up instead.
+    """
+    units = list(dict.fromkeys(step.unit for arch in archs for step in phase_steps(arch, phase)))
+    if bench.runtime.SUFFIX:
+        alone = {unit: model.row(unit, phase).ms for unit in units}
+    else:
+        alone = {unit: bench.alone(Workload(phase, unit)) for unit in units}
+    return np.array([sum(alone[step.unit] for step in phase_steps(arch, phase)) for arch in archs])
+
+
+def _proportional(archs: Sequence[Architecture], works: dict[Unit, Work], phase: str, measured: Floats) -> Floats:
+    """Milliseconds in proportion to multiply-adds, by the factor that suits these very models best."""
+    macs = np.array([model_macs(arch, phase, works) for arch in archs])
+    return macs * float(np.median(measured / macs))
+
+
+def _save(folder: Path, found: Check, archs: Sequence[Architecture], measured: Floats, predicted: Floats) -> None:
+    lines = ["key,measured_ms,predicted_ms\n"]
+    lines += [f"{arch.key},{ms:.6g},{guess:.6g}\n" for arch, ms, guess in zip(archs, measured, predicted)]
+    (folder / f"check-{found.phase}.csv").write_text("".join(lines), "utf-8")
+    write_json(folder / f"check-{found.phase}.json", found.to_dict())
+
+
+def read_checks(folder: Path) -> list[dict[str, Any]]:
+    """The saved checks of a profile."""
+    return [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("check-*.json"))]

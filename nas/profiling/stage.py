@@ -1,0 +1,198 @@
+"""The stage `nas profile`: a device and a space -> the folder of a measured profile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardware_profiles import runtimes
+from hardware_profiles.calibration import calibrate
+from hardware_profiles.latency import LatencyModel
+from hardware_profiles.profile import Device
+from hardware_profiles.stored import Calibration, Conditions, Stored, read_stored
+from hardware_profiles.table import Table, Work
+from nas.profiling import prices
+from nas.profiling.choice import calibration_models, model_macs, spread_units, units_of
+from nas.profiling.memory import fit_memory
+from nas.profiling.timing import Bench, Stop, Watching
+from nas.profiling.work import unit_works
+from nas.profiling.workloads import Workload
+from nas.run_dir import write_text
+from search_spaces import Architecture, InputError, SearchSpace
+from search_spaces.units import Unit
+
+SPEED = {"cpu": 8e9, "mobile-cpu": 2e9, "gpu": 5e11}
+KERNEL_S = 1e-5
+"""Multiply-adds a second and seconds a kernel, roughly: they decide only how many units are tried."""
+RUNS = 2.5
+"""Runs of a workload in one round, the warming one and the references among them."""
+MEMORY_MODELS = 6
+"""Whole models whose peak memory is measured, each in a process of its own."""
+SHARES = {"prefill": 0.75, "decode": 0.25}
+"""Of the budget, where both phases are timed."""
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """What profiling one phase gave."""
+
+    phase: str
+    n_units: int
+    n_measured: int
+    n_reused: int
+    compiling_s: float
+    timing_s: float
+    error: float
+    not_delegated: float | None
+
+
+@dataclass
+class Profiling:
+    """Profiles one device for one space, in a folder that keeps everything measured.
+
+    Raises:
+        InputError: the folder holds a profile of other conditions or another device.
+    """
+
+    device: Device
+    space: SearchSpace
+    out: Path
+    watching: Watching = field(default_factory=Watching)
+    stop: Stop = lambda: False
+
+    def __post_init__(self) -> None:
+        self.conditions = conditions_of(self.device, self.space)
+        self.stored = Stored(device=self.device, conditions=self.conditions)
+        self.table = Table()
+        if (self.out / "profile.yaml").is_file():
+            self.stored = read_stored(self.out)
+            self.table = Table.from_csv(self.out / "table.csv")
+            self._check_same()
+
+    def _check_same(self) -> None:
+        """Prices of other conditions cannot stand in one table."""
+        before, now = self.stored.conditions.model_dump(), self.conditions.model_dump()
+        before |= {name: getattr(self.stored.device, name) for name in ("runtime", "threads", "precision")}
+        now |= {name: getattr(self.device, name) for name in ("runtime", "threads", "precision")}
+        other = [f"{name} {before[name]} (now {now[name]})" for name in before if before[name] != now[name]]
+        if other:
+            raise InputError(str(self.out), f"was measured at {', '.join(other)}; give another folder with --out")
+
+    def run(self, phases: Sequence[str], budget_s: float) -> list[Profiled]:
+        """Profile phases and write the folder after each."""
+        found = []
+        for phase in phases:
+            share = SHARES[phase] if len(phases) > 1 else 1.0
+            works = unit_works(units_of(self.space, phase), phase, self.conditions)
+            if self.device.estimated:
+                self.table = self.table.with_rows(prices.estimated_rows(self.device, works, phase))
+                found.append(Profiled(phase, len(works), 0, 0, 0.0, 0.0, prices.ESTIMATE_SPREAD, None))
+            else:
+                found.append(self._measure(phase, works, share * budget_s))
+            self._write()
+        if not self.device.estimated and self.stored.memory is None:
+            memory = fit_memory(self.bench(), self.model(), self.calibration_models()[:MEMORY_MODELS])
+            self.stored = self.stored.model_copy(update={"memory": memory})
+            self._write()
+        return found
+
+    def bench(self) -> Bench:
+        """Where this device's workloads are timed."""
+        return Bench(self.device, self.conditions, self.out / "work", self.watching, self.stop)
+
+    def model(self) -> LatencyModel:
+        """What is known so far."""
+        return LatencyModel(self.stored, self.table, self.device.name)
+
+    def calibration_models(self) -> list[Architecture]:
+        """The whole models that calibrate."""
+        return calibration_models(self.space, self.device.timing.calibration)
+
+    def _measure(self, phase: str, works: Mapping[Unit, Work], budget_s: float) -> Profiled:
+        bench, copies, models = self.bench(), self.device.timing.copies, self.calibration_models()
+        reused = {unit for unit in works if self.table.is_measured(phase, unit)}
+        wholes = [Workload(phase, arch) for arch in models]
+        start = time.monotonic()
+        bench.prepare(wholes)
+        new = {unit: work for unit, work in works.items() if unit not in reused}
+        n = min(affordable(self.device, new, [model_macs(arch, phase, works) for arch in models], budget_s, copies),
+                bench.compilable(budget_s))
+        chosen = spread_units(new, n) if new else []
+        workloads = [Workload(phase, unit, copies) for unit in chosen]
+        empties = list(dict.fromkeys(prices.empty_for(unit, phase) for unit in chosen))
+        bench.prepare([*workloads, *empties])
+        compiling_s = time.monotonic() - start
+        timings = bench.time([*workloads, *empties, *wholes], _middle(wholes, works, phase), budget_s,
+                             f"{phase}-{self.space.name}")
+        rows = prices.measured_rows(timings, chosen, works, phase, copies)
+        known = rows + [self.table[phase, unit] for unit in reused]
+        rows += prices.interpolated_rows(known, works, phase)
+        self.table = self.table.with_rows(rows)
+        ms = np.array([timings[whole.name].ms for whole in wholes])
+        calibration = calibrate(self.model(), models, ms, phase)
+        self._keep(phase, calibration, bench)
+        shares = [bench.compiled[whole.name].facts["not_delegated"] for whole in wholes
+                  if "not_delegated" in getattr(bench.compiled.get(whole.name), "facts", {})]
+        return Profiled(phase, len(works), len(chosen), len(reused), compiling_s, bench.spent_s, calibration.error,
+                        float(np.mean(shares)) if shares else None)
+
+    def fitted(self, phase: str, table: Table, regressor: dict[str, Any]) -> None:
+        """Take over what whole models said, and write it."""
+        self.table = table
+        self.stored = self.stored.model_copy(update={
+            "whole": {**self.stored.whole, phase: regressor}, "recorded": {"date": str(date.today())},
+            "spaces": tuple(dict.fromkeys((*self.stored.spaces, self.space.name)))})
+        self._write()
+
+    def _keep(self, phase: str, calibration: Calibration, bench: Bench) -> None:
+        recorded = {**bench.header.get("versions", {}), **bench.header.get("machine", {}), "date": str(date.today())}
+        spaces = tuple(dict.fromkeys((*(name for name in self.stored.spaces if name != self.space.name),
+                                      self.space.name)))
+        whole = {name: fit for name, fit in self.stored.whole.items() if name != phase}
+        self.stored = self.stored.model_copy(update={
+            "device": self.device, "recorded": recorded, "spaces": spaces, "whole": whole,
+            "calibration": {**self.stored.calibration, phase: calibration}})
+
+    def _write(self) -> None:
+        self.out.mkdir(parents=True, exist_ok=True)
+        write_text(self.out / "table.csv", self.table.to_csv())
+        write_text(self.out / "profile.yaml", self.stored.to_yaml())
+
+
+def conditions_of(device: Device, space: SearchSpace) -> Conditions:
+    """What latencies are measured at. Raises InputError where the device's file asks for more than the space has."""
+    length = device.length or space.context
+    past = device.past or max(length // 2, 1)
+    for name, value in (("length", length), ("past", past + 1)):
+        if value > space.context:
+            raise InputError(device.name, f"{name} {value} is more than the context {space.context} of {space.name}")
+    return Conditions(batch=device.batch, length=length, past=past)
+
+
+def affordable(device: Device, works: Mapping[Unit, Work], model_macs: Sequence[float], budget_s: float,
+               copies: int) -> int:
+    """How many units the least number of rounds has time for, beside the whole models."""
+    speed, rounds = SPEED[device.kind], device.timing.least_rounds
+    spent = RUNS * rounds * sum(macs / speed for macs in model_macs)
+    each = [copies * (work.macs / speed + work.kernels * KERNEL_S) for work in works.values()]
+    return max(int((budget_s - spent) / (RUNS * rounds * float(np.mean(each or [1.0])))), 12)
+
+
+def _middle(wholes: Sequence[Workload], works: Mapping[Unit, Work], phase: str) -> Workload:
+    """The whole model of median size: the reference."""
+    size = {whole: model_macs(whole.what, phase, works) for whole in wholes if isinstance(whole.what, Architecture)}
+    return sorted(size, key=lambda whole: size[whole])[len(size) // 2]
+
+
+def versions_here(device: Device) -> dict[str, str]:
+    """The versions a latency measured now would depend on; nothing where the runtime is not installed."""
+    if device.estimated or runtimes.get(device.runtime).missing():
+        return {}
+    return dict(runtimes.get(device.runtime).versions())
+

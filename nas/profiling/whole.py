@@ -1,0 +1,105 @@
+"""`nas profile --from`: a profile from latencies of whole models that were measured elsewhere."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardware_profiles import regression
+from hardware_profiles.latency import LatencyModel, phase_steps
+from hardware_profiles.table import Row, Table
+from nas.profiling.choice import units_of
+from nas.profiling.stage import Profiling
+from nas.profiling.work import unit_works
+from search_spaces import Architecture, InputError, load_architecture
+
+TIMES = {"ms": 1.0, "latency_ms": 1.0, "us": 1e-3, "latency_us": 1e-3, "s": 1e3, "latency_s": 1e3}
+"""Columns that may hold the latency, and what makes milliseconds of them."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit gave: how many models it used, and its relative error when each is left out."""
+
+    phase: str
+    n: int
+    error: float
+
+
+def fit_whole(profiling: Profiling, path: Path, phase: str) -> Fitted:
+    """Fit a phase of a profile on the rows of a file and write it.
+
+    Raises:
+        InputError: the file or an architecture in it is wrong, or its latencies cannot be true.
+    """
+    archs, ms = read_measurements(path)
+    units = dict.fromkeys([*units_of(profiling.space, phase),
+                           *(step.unit for arch in archs for step in phase_steps(arch, phase))])
+    works = unit_works(units, phase, profiling.conditions)
+    rows = [Row(phase, unit, 0.0, 0.0, 0.0, "unpriced", work) for unit, work in works.items()]
+    table = Table([*(row for row in profiling.table.values() if row.phase != phase), *rows])
+    model = LatencyModel(profiling.stored, table, profiling.device.name)
+    try:
+        fitted = regression.fit(model.feature_names(), model.features(archs, phase), np.array(ms))
+    except InputError as error:
+        raise InputError(str(path), error.faults) from None
+    profiling.fitted(phase, table, fitted.to_dict())
+    return Fitted(phase, len(archs), float(fitted.error))
+
+
+def read_measurements(path: Path) -> tuple[list[Architecture], list[float]]:
+    """Architectures and milliseconds of a CSV file. Raises InputError with the line."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            columns = list(reader.fieldnames or ())
+            lines = list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(str(path), f"cannot be read ({error})") from None
+    time = next((name for name in TIMES if name in columns), None)
+    named = next((name for name in ("architecture", "key") if name in columns), None)
+    if time is None or named is None:
+        raise InputError(str(path), f"needs a column {' or '.join(TIMES)}, and architecture or key; found "
+                                    f"{', '.join(columns) or 'nothing'}")
+    known = dict(_known(path.parent)) if named == "key" else {}
+    archs, ms = [], []
+    for number, line in enumerate(lines, start=2):
+        where = f"{path}, line {number}"
+        archs.append(_architecture(line, named, known, where))
+        ms.append(_milliseconds(line, time, where))
+    return archs, ms
+
+
+def _architecture(line: dict[str, Any], named: str, known: dict[str, Architecture], where: str) -> Architecture:
+    text = (line[named] or "").strip()
+    if named == "architecture":
+        return Architecture.from_json(text, where)
+    matches = [key for key in known if key.startswith(text)] if text else []
+    if len(matches) != 1:
+        says = "names several architectures" if matches else "is no known architecture"
+        raise InputError(where, f"the key {text!r} {says}; put its JSON file beside the CSV, or write the JSON into a "
+                                "column architecture")
+    return known[matches[0]]
+
+
+def _milliseconds(line: dict[str, Any], column: str, where: str) -> float:
+    try:
+        return float(line[column]) * TIMES[column]
+    except (TypeError, ValueError):
+        raise InputError(where, f"{column} is {line[column]!r}, not a number") from None
+
+
+def _known(folder: Path) -> Iterator[tuple[str, Architecture]]:
+    """Architectures that keys may name: JSON files beside the CSV, and those of runs."""
+    paths: Sequence[Path] = [*sorted(folder.glob("*.json")), *sorted(Path("runs").glob("**/architecture.json"))]
+    for path in paths:
+        try:
+            arch = load_architecture(path)
+        except InputError:
+            continue  # another file that is no architecture
+        yield arch.key, arch

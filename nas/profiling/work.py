@@ -1,0 +1,51 @@
+"""What a unit does on one call, apart from any device: multiply-adds, bytes, kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from hardware_profiles.stored import Conditions
+from hardware_profiles.table import Work
+from nas.profiling.workloads import Workload
+from search_spaces.units import Unit
+
+
+class _Traffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the operators that compute something, the bytes they read and write, and what torch does not count."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.kernels, self.moved_bytes, self.attention_macs = 0, 0, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if not getattr(func, "is_view", False) and torch.Tag.nondeterministic_seeded not in func.tags:
+            self.kernels += 1
+            tensors = [each for each in (*tree_leaves(args), *tree_leaves(out)) if isinstance(each, torch.Tensor)]
+            self.moved_bytes += sum(each.numel() * each.element_size() for each in tensors)
+        if func is torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default:
+            query, _, value = args[:3]
+            self.attention_macs += query[..., 0].numel() * value.shape[-2] * (query.shape[-1] + value.shape[-1])
+        return out
+
+
+def work_of(workload: Workload, conditions: Conditions) -> Work:
+    """What one call of a workload does, seen by running it once. What a tied head shares is the embedding's weight."""
+    module, inputs = workload.build(conditions)
+    flops = FlopCounterMode(display=False)
+    with torch.no_grad(), flops, _Traffic() as traffic:
+        module(*inputs)
+    own = [each for name, each in module.named_parameters() if not name.startswith("tied.")]
+    weights = sum(each.numel() * each.element_size() for each in own)
+    return Work(flops.get_total_flops() / 2 + traffic.attention_macs, weights, traffic.moved_bytes, traffic.kernels)
+
+
+def unit_works(units: Iterable[Unit], phase: str, conditions: Conditions) -> dict[Unit, Work]:
+    """What each unit does."""
+    return {unit: work_of(Workload(phase, unit), conditions) for unit in units}

@@ -1,0 +1,197 @@
+"""`nas profile`, `--check`, `--from` and `nas latency` on a machine whose times are made up."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from hardware_profiles import LatencyModel, load_profile
+from hardware_profiles.runtimes import torch_eager
+from hardware_profiles.stored import Conditions
+from nas import profile_command
+from nas.cli import main
+from nas.profiling.choice import draw_models
+from nas.profiling.work import _Traffic, work_of
+from nas.profiling.workloads import Workload
+from search_spaces import load_space
+
+AT = Conditions(batch=1, length=128, past=64)
+DEVICE = """
+schema_version: 1
+name: made-up
+description: a machine that takes a microsecond for every kernel and for every ten thousand bytes
+kind: cpu
+runtime: torch-eager
+timing: {least_rounds: 3, most_rounds: 3, calibration: 8, copies: 2}
+"""
+
+
+def made_up_seconds(module, inputs) -> float:
+    """A law of what the module does when it runs."""
+    with torch.no_grad(), _Traffic() as traffic:
+        module(*inputs)
+    return 1e-4 + 1e-10 * traffic.moved_bytes + 1e-6 * traffic.kernels
+
+
+@pytest.fixture(autouse=True)
+def made_up(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    calls = {"n": 0}
+
+    def load(module, inputs, options):
+        seconds = made_up_seconds(module, inputs)
+
+        def run() -> float:
+            calls["n"] += 1
+            return seconds * (1 + 1e-4 * (calls["n"] % 7))
+        return run
+    monkeypatch.setattr(torch_eager, "load", load)
+    monkeypatch.setattr("nas.profiling.stage.fit_memory", lambda *_: None)
+    (tmp_path / "made-up.yaml").write_text(DEVICE)
+    return calls
+
+
+def profile(*arguments: str) -> int:
+    return main(["profile", "made-up.yaml", "--space", "lm-tiny", "--budget", "5s", *arguments])
+
+
+def test_a_profile_predicts_models_it_has_not_seen() -> None:
+    assert profile() == 0
+    assert profile("--check", "-n", "12") == 0
+    saved = json.loads(Path("runs/profiles/made-up/check-prefill.json").read_text())
+    assert saved["good"] and saved["overlap"] == 0 and saved["n"] == 12
+    assert saved["predicted"]["mape"] < 0.03 and saved["predicted"]["mape"] <= saved["macs"]["mape"]
+
+
+def test_a_small_budget_measures_some_units_and_marks_the_rest(monkeypatch) -> None:
+    monkeypatch.setattr("nas.profiling.stage.affordable", lambda *_: 40)
+    assert profile() == 0
+    table = LatencyModel.load("runs/profiles/made-up").table
+    sources = [row.source for row in table.values()]
+    assert sources.count("measured") == 40 and sources.count("interpolated") == len(sources) - 40 > 0
+    for row in table.values():
+        assert row.ms > 0 and row.low <= row.ms <= row.high
+
+
+def test_a_second_space_reuses_the_units_it_knows(made_up) -> None:
+    assert profile() == 0
+    before = {key: row.ms for key, row in LatencyModel.load("made-up").table.items()}
+    assert profile() == 0
+    after = LatencyModel.load("made-up")
+    assert {key: row.ms for key, row in after.table.items()} == before
+    assert after.stored.spaces == ("lm-tiny",)
+
+
+def test_stopped_it_keeps_what_it_measured_and_goes_on(monkeypatch) -> None:
+    @contextmanager
+    def stopped_after_some():
+        rounds = Path("runs/profiles/made-up/work/prefill-lm-tiny.jsonl")
+        yield lambda: rounds.is_file() and len(rounds.read_text().splitlines()) >= 4
+    with monkeypatch.context() as patch:
+        patch.setattr(profile_command, "interruptible", stopped_after_some)
+        assert profile() == 130
+    rounds = Path("runs/profiles/made-up/work/prefill-lm-tiny.jsonl")
+    kept = rounds.read_text().splitlines()
+    assert profile() == 0
+    assert rounds.read_text().splitlines()[: len(kept)][2:] == kept[2:]
+
+
+def test_another_length_needs_another_folder(capsys) -> None:
+    assert profile() == 0
+    Path("made-up.yaml").write_text(DEVICE + "length: 64\n")
+    assert profile() == 2
+    assert "was measured at length 128 (now 64)" in capsys.readouterr().err
+    assert profile("--out", "elsewhere") == 0
+
+
+def test_latency_of_an_architecture_part_by_part(capsys) -> None:
+    assert profile() == 0
+    capsys.readouterr()
+    assert main(["latency", "made-up", "lm-tiny", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert sum(part["ms"] for part in data["parts"]) + data["overhead_ms"] == pytest.approx(data["ms"])
+    assert main(["latency", "made-up", "lm-tiny", "--breakdown"]) == 0
+    assert "decoder.0.mixer" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("arguments", "says"), [
+    (["profile", "fridge", "--space", "lm-tiny"], "'fridge' is unknown; allowed"),
+    (["profile", "made-up.yaml"], "--space: is needed"),
+    (["profile", "made-up.yaml", "--space", "lm-tiny", "--budget", "soon"], "'soon' is not allowed; allowed: a time"),
+    (["profile", "made-up.yaml", "--space", "lm-tiny", "--phase", "warm"], "allowed: prefill, decode"),
+    (["profile", "made-up.yaml", "--space", "encoder-small", "--phase", "decode"], "do not decode"),
+    (["profile", "made-up.yaml", "--space", "lm-tiny", "--check"], "is no profile yet"),
+    (["latency", "fridge", "lm-tiny"], "is no measured profile"),
+    (["profile", "made-up.yaml", "--space", "lm-tiny", "--from", "none.csv"], "none.csv: cannot be read"),
+])
+def test_mistakes_get_one_sentence(arguments, says: str, capsys) -> None:
+    assert main(arguments) == 2
+    err = capsys.readouterr().err
+    assert says in err and len(err.strip().splitlines()) == 1
+
+
+def measurements(path: Path, law, n: int = 40, column: str = "architecture") -> None:
+    archs = draw_models(load_space("lm-tiny"), n, "measured elsewhere", avoid=set())
+    rng = np.random.default_rng(0)
+    lines = [f"{column},ms"]
+    for arch in archs:
+        text = arch.to_json().replace('"', '""') if column == "architecture" else arch.key
+        lines.append(f'"{text}",{law(arch) * (1 + 0.01 * rng.standard_normal())}')
+        (path.parent / f"{arch.key}.json").write_text(arch.to_json())
+    path.write_text("\n".join(lines) + "\n")
+
+
+def whole_law(arch) -> float:
+    work = work_of(Workload("prefill", arch), AT)
+    return 1.0 + work.macs / 1e7 + work.kernels / 50
+
+
+@pytest.mark.parametrize("column", ["architecture", "key"])
+def test_whole_models_alone_make_a_profile(column: str, tmp_path: Path) -> None:
+    measurements(tmp_path / "times.csv", whole_law, column=column)
+    assert profile("--from", "times.csv") == 0
+    latency = LatencyModel.load("made-up")
+    fresh = draw_models(load_space("lm-tiny"), 10, "never seen", avoid=set())
+    errors = latency.predict_many(fresh) / np.array([whole_law(arch) for arch in fresh]) - 1
+    assert np.abs(errors).mean() < 0.05
+    low, high = latency.interval(fresh[0])
+    assert low < latency.predict(fresh[0]) < high
+
+
+def test_latencies_that_do_not_depend_on_the_architecture_are_refused(tmp_path: Path, capsys) -> None:
+    measurements(tmp_path / "times.csv", lambda arch: 5.0)
+    assert profile("--from", "times.csv") == 2
+    assert "does not depend on the architecture" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    ("a,b\n1,2\n", "needs a column ms or latency_ms"), ("key,ms\nabc,1\n", "the key 'abc' is no known architecture"),
+    ("architecture,ms\n{,1\n", "line 2: not valid JSON"),
+])
+def test_wrong_measurements_say_where(text: str, says: str, tmp_path: Path, capsys) -> None:
+    (tmp_path / "times.csv").write_text(text)
+    assert profile("--from", "times.csv") == 2
+    assert says in capsys.readouterr().err
+
+
+def test_an_estimated_device_is_marked_everywhere(capsys) -> None:
+    assert main(["profile", "raspberry-pi-5-estimated", "--space", "lm-tiny"]) == 0
+    assert "estimated from a specification: nothing was measured" in capsys.readouterr().out
+    assert main(["latency", "raspberry-pi-5-estimated", "lm-tiny", "--breakdown"]) == 0
+    out = capsys.readouterr().out
+    assert "estimated from a specification" in out and out.count("estimated") > 5
+    assert load_profile("raspberry-pi-5-estimated").estimated
+    assert LatencyModel.load("raspberry-pi-5-estimated").sources(load_space("lm-tiny").largest()) == {"estimated"}
+
+
+def test_devices_say_what_is_available(capsys) -> None:
+    assert main(["devices", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["devices"]}
+    assert rows["cpu"]["available"] and rows["a100-estimated"]["estimated"]
+    assert rows["cuda"]["available"] or rows["cuda"]["why_not"]
+    assert main(["devices"]) == 0
