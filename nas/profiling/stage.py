@@ -32,7 +32,7 @@ KERNEL_S = 1e-5
 """Multiply-adds a second and seconds a kernel, roughly: they decide only how many units are tried."""
 RUNS = 2.5
 """Runs of a workload in one round, the warming one and the references among them."""
-MEMORY_MODELS = 6
+MEMORY_MODELS = 8
 """Whole models whose peak memory is measured, each in a process of its own."""
 SHARES = {"prefill": 0.75, "decode": 0.25}
 """Of the budget, where both phases are timed."""
