@@ -17,7 +17,8 @@ from hardware_profiles.transports._base import Stop
 
 LEASE_S, BEAT_S = 60.0, 10.0
 """The job ends when it hears nothing for the lease; it is told every beat that it is still wanted."""
-GRACE_S = 5.0
+GRACE_S, LEAVE_S = 5.0, 60.0
+"""How long a process may take to end: one that was told to, and one that has done its work."""
 _POLL_S = 0.2
 
 
@@ -54,6 +55,9 @@ def stream(command: Sequence[str], take: Callable[[str], None], stop: Stop, cwd:
     stopped = True
     try:
         stopped = _pump(process.stdin, lines, take, stop)
+        if not stopped:  # all is said; large libraries take their time to go
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(LEAVE_S)
     finally:
         end(process)
         for reader in readers:
