@@ -92,7 +92,8 @@ class Device(_Strict):
             return {"kind": kind, **transports.get(str(kind)).Settings(**given).model_dump()}
         except ValidationError as error:
             fault = error.errors()[0]
-            raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+            says = fault["msg"].removeprefix("Value error, ")
+            raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {says}") from None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Device:

@@ -179,10 +179,16 @@ def profile(
 
     Example: [cyan]nas profile cpu --space lm-small --budget 3m[/cyan]
     """
+    from hardware_profiles.transports._base import Waiting
     from nas import profile_command
 
     console = Console(stderr=True, highlight=False) if as_json else _console()
-    done = profile_command.profile(device, space, budget, out, phase or [], n if check else None, measurements, console)
+    try:
+        done = profile_command.profile(device, space, budget, out, phase or [], n if check else None, measurements,
+                                       console)
+    except Waiting as waiting:  # nothing is wrong: it is the user's turn
+        _print({"waiting": str(waiting)} if as_json else str(waiting))
+        return
     if done is None:
         print("stopped; what was measured is kept: call again to go on", file=sys.stderr)
         raise typer.Exit(130)
