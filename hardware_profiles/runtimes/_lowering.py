@@ -62,6 +62,8 @@ def layer_norm(x: Tensor, shape: Any, weight: Tensor | None = None, bias: Tensor
 
 def rms_norm(x: Tensor, shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Root-mean-square normalisation over the last axis, the same way."""
+    if len(shape) != 1:
+        return torch.rms_norm(x, shape, weight, eps)
     flat = x.reshape(1, -1, x.shape[-1], 1)
     eps = torch.finfo(x.dtype).eps if eps is None else eps
     return _scaled(flat, _mean(flat * flat), eps, x, weight, None)

@@ -124,8 +124,10 @@ def _quantise(model: Any, path: str) -> dict[str, float]:
     # Weights that several layers share are still turned around at every use: folded, or they would not be quantised.
     model = optimizer.optimize(model, input_size_limit=sys.maxsize, output_size_limit=sys.maxsize)
     macs = _macs(model)
+    del model.graph.value_info[:]  # the quantiser turns the weights of a Gemm around, and old shapes would contradict
     quantize_dynamic(model, path, op_types_to_quantize=["MatMul"], per_channel=True, weight_type=QuantType.QInt8)
-    left = [node.name for node in onnx.load(path).graph.node if node.op_type in ("MatMul", "Gemm")]
+    left = [node.name.removesuffix("_MatMul") for node in onnx.load(path).graph.node
+            if node.op_type in ("MatMul", "Gemm")]
     unknown = set(left) - set(macs)
     if unknown:
         raise RuntimeError(f"quantisation made a product of its own: {sorted(unknown)[0]}")

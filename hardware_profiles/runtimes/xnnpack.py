@@ -179,6 +179,7 @@ def _reason(error: Exception) -> str:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Nothing that libraries say reaches the terminal, from Python or from C++."""
+    import io
     import logging
     import warnings
 
@@ -190,7 +191,8 @@ def _quiet() -> Iterator[None]:
         for number in (1, 2):
             os.dup2(silent, number)
         logging.disable(logging.ERROR)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), \
+                contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:

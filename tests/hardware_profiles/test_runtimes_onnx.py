@@ -1,0 +1,43 @@
+"""What ONNX Runtime quantises, and the providers it has."""
+
+import pytest
+import torch
+from torch import nn
+
+from hardware_profiles.runtimes import onnx_runtime
+from search_spaces import InputError
+
+pytestmark = pytest.mark.skipif(bool(onnx_runtime.missing()), reason=str(onnx_runtime.missing()))
+INT8 = {"threads": 1, "precision": "int8"}
+
+
+class Shared(nn.Module):
+    """One linear map used twice, and a product of two activations."""
+
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(128, 128, bias=False)
+
+    def forward(self, x):
+        y = self.map(self.map(x))
+        return y @ y.transpose(1, 2)
+
+
+def test_quantises_every_product_with_a_weight(tmp_path):
+    import onnx
+
+    path = tmp_path / "model.onnx"
+    facts = onnx_runtime.compile(Shared().eval(), (torch.randn(1, 64, 128),), str(path), INT8)
+    kinds = [node.op_type for node in onnx.load(path).graph.node]
+    assert kinds.count("MatMulInteger") == 2 and kinds.count("MatMul") == 1
+    assert facts["not_quantised"] == pytest.approx(64 / (2 * 128 + 64))
+
+
+def test_quantises_a_linear_map_over_rows(tmp_path):
+    facts = onnx_runtime.compile(nn.Linear(8, 4).eval(), (torch.randn(2, 8),), str(tmp_path / "model.onnx"), INT8)
+    assert facts == {"not_quantised": 0.0}
+
+
+def test_refuses_a_provider_that_is_not_there():
+    with pytest.raises(InputError, match="'GuessedProvider' is not available here; available: .*CPUExecutionProvider"):
+        onnx_runtime.load("model.onnx", [], {"threads": 1, "provider": "GuessedProvider"})
