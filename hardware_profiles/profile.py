@@ -28,7 +28,7 @@ class Timing(_Strict):
     least_rounds: int = Field(10, ge=2, description="rounds every workload takes part in")
     most_rounds: int = Field(400, ge=2, description="rounds at most")
     tolerance: float = Field(0.01, gt=0, lt=1, description="half width of the interval at which a workload is done")
-    calibration: int = Field(16, ge=0, description="whole models that calibrate the sum of units")
+    calibration: int = Field(16, ge=4, description="whole models that calibrate the sum of units")
 
 
 class Specification(_Strict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -78,9 +79,11 @@ class Stored(_Strict):
 
 
 def folder_of(profile_or_path: str | Path) -> Path:
-    """The folder of a measured profile: a device's name under `runs/profiles`, or a path."""
+    """The folder of a measured profile: of a device's name under `runs/profiles`, or a path."""
     path = Path(profile_or_path)
-    return path if path.is_dir() or len(path.parts) > 1 else ROOT / path
+    if path.is_dir() or len(path.parts) > 1:
+        return path
+    return ROOT / (re.sub(r"[^\w.+-]+", "-", str(profile_or_path)).strip(".-") or "device")
 
 
 def read_stored(folder: Path) -> Stored:

@@ -16,7 +16,7 @@ from rich.text import Text
 from hardware_profiles import runtimes, transports
 from hardware_profiles.latency import LatencyModel
 from hardware_profiles.profile import PHASES, Device, load_profile, shipped_devices
-from hardware_profiles.stored import ROOT, differences, folder_of, read_stored
+from hardware_profiles.stored import differences, folder_of, read_stored
 from nas import resolve
 from nas.profiling.check import Check, check
 from nas.profiling.stage import Profiled, Profiling, versions_here
@@ -101,14 +101,15 @@ def profile(device_name: str, space_name: str | None, budget: str, out: str | No
             n_check: int | None, measurements: str | None, console: Console) -> Outcome | None:
     """Profile a device, check a profile, or fit one on a file; None where it was stopped. Raises InputError."""
     device, budget_s = load_profile(device_name), parse_time(budget)
-    folder = Path(out) if out else ROOT / _folder_name(device.name)
+    folder = Path(out) if out else folder_of(device.name)
     if n_check is not None and not (folder / "profile.yaml").is_file():
         raise InputError(str(folder), f"is no profile yet; run nas profile {device_name} --space SPACE first")
-    space = _space(space_name, folder)
+    space_name = space_name or _last_space(folder)
+    space = load_space(space_name)
     wanted = _phases(device, space, phases)
     bars = Bars(console)
     with interruptible() as stop, bars.bar:
-        profiling = Profiling(device, space, folder, bars, stop)
+        profiling = Profiling(device, space, folder, bars, stop, space_name)
         found: Sequence[Profiled] | Sequence[Check] | Sequence[Fitted]
         try:
             if measurements is not None:
@@ -122,18 +123,12 @@ def profile(device_name: str, space_name: str | None, budget: str, out: str | No
     return Outcome(found, folder, device.estimated)
 
 
-def _folder_name(name: str) -> str:
-    """A device's name as the name of a folder."""
-    return re.sub(r"[^\w.+-]+", "-", name).strip(".-") or "device"
-
-
-def _space(name: str | None, folder: Path) -> SearchSpace:
-    if name is None:
-        known = read_stored(folder).spaces if (folder / "profile.yaml").is_file() else ()
-        if not known:
-            raise InputError("--space", "is needed: whose architectures are priced? nas spaces lists those shipped")
-        name = known[-1]
-    return load_space(name)
+def _last_space(folder: Path) -> str:
+    """The space that was profiled last."""
+    known = read_stored(folder).spaces if (folder / "profile.yaml").is_file() else ()
+    if not known:
+        raise InputError("--space", "is needed: whose architectures are priced? nas spaces lists those shipped")
+    return known[-1]
 
 
 def _phases(device: Device, space: SearchSpace, asked: list[str]) -> list[str]:
@@ -225,7 +220,7 @@ def latency_data(profile_name: str, arch_name: str, phase: str, sample: int | No
                             "ms": model.predict(named.arch, phase), "low": low, "high": high,
                             "estimated": model.estimated, "conditions": model.stored.conditions.model_dump(),
                             "warnings": differences(model.stored, versions_here(model.stored.device),
-                                                    model.stored.device)}
+                                                    _device_now(model.stored.device))}
     if model.stored.memory is not None:
         data["peak_bytes"] = model.predict_memory(named.arch)
     if phase not in model.stored.whole:
@@ -233,6 +228,11 @@ def latency_data(profile_name: str, arch_name: str, phase: str, sample: int | No
         data["parts"] = [{"layer": part.step.layer, "path": part.step.path, "unit": str(part.step.unit),
                           "ms": part.ms, "source": part.source} for part in model.breakdown(named.arch, phase)]
     return data
+
+
+def _device_now(measured: Device) -> Device:
+    """The device as its shipped file describes it today; as it was measured where there is none."""
+    return load_profile(measured.name) if measured.name in shipped_devices() else measured
 
 
 def latency_table(data: dict[str, Any], breakdown: bool) -> RenderableType:

@@ -65,8 +65,11 @@ class Profiling:
     out: Path
     watching: Watching = field(default_factory=Watching)
     stop: Stop = lambda: False
+    space_name: str = ""
+    """How the user named the space: of a file its path."""
 
     def __post_init__(self) -> None:
+        self.space_name = self.space_name or self.space.name
         self.conditions = conditions_of(self.device, self.space)
         self.stored = Stored(device=self.device, conditions=self.conditions)
         self.table = Table()
@@ -147,17 +150,21 @@ class Profiling:
         self.table = table
         self.stored = self.stored.model_copy(update={
             "whole": {**self.stored.whole, phase: regressor}, "recorded": {"date": str(date.today())},
-            "spaces": tuple(dict.fromkeys((*self.stored.spaces, self.space.name)))})
+            "spaces": self._spaces()})
         self._write()
 
     def _keep(self, phase: str, calibration: Calibration, bench: Bench) -> None:
         recorded = {**bench.header.get("versions", {}), **bench.header.get("machine", {}), "date": str(date.today())}
-        spaces = tuple(dict.fromkeys((*(name for name in self.stored.spaces if name != self.space.name),
-                                      self.space.name)))
         whole = {name: fit for name, fit in self.stored.whole.items() if name != phase}
+        before = self.stored.calibration.get(phase, Calibration()).scales  # of kinds that this space does not have
+        calibration = calibration.model_copy(update={"scales": {**before, **calibration.scales}})
         self.stored = self.stored.model_copy(update={
-            "device": self.device, "recorded": recorded, "spaces": spaces, "whole": whole,
+            "device": self.device, "recorded": recorded, "spaces": self._spaces(), "whole": whole,
             "calibration": {**self.stored.calibration, phase: calibration}})
+
+    def _spaces(self) -> tuple[str, ...]:
+        """The spaces priced so far, this one last."""
+        return (*(name for name in self.stored.spaces if name != self.space_name), self.space_name)
 
     def _write(self) -> None:
         self.out.mkdir(parents=True, exist_ok=True)
