@@ -54,7 +54,7 @@ def sandwich_ratio(space, data, draw: int, rounds: int) -> float:
     batch = data.batch(draw, RECIPE.batch_size, 0)
 
     def together() -> None:
-        trainer.clear_gradients()
+        trainer.clear_gradients(len(archs))
         trainer.add_gradients(archs, batch, batch.n_labels)
 
     def apart(model: Transformer) -> None:

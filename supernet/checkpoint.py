@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, fields
@@ -16,13 +15,14 @@ from torch import Tensor
 
 from search_spaces.errors import InputError
 from supernet.training import Progress, Trainer
+from supernet.writing import whole
 
 SCHEMA_VERSION = 1
 PREFIX = "step-"
 
 
 class Checkpoints:
-    """The checkpoints of one run, each a folder `step-N`; the newest `keep` stay.
+    """The checkpoints of one run, each a folder `step-N`; the newest `keep` stay, and with patience the best.
 
     A checkpoint is written under another name and renamed when it is complete, and renamed before it is
     deleted, so that a folder `step-N` is always whole, whenever the process dies.
@@ -33,26 +33,23 @@ class Checkpoints:
 
     def save(self, trainer: Trainer) -> Path:
         """Write a checkpoint. Raises InputError where that fails; the ones before are intact."""
-        final = self.folder / f"{PREFIX}{trainer.progress.step:08d}"
+        final = self._of(trainer.progress.step)
         if final.exists():
             return final
-        temporary = self.folder / f".{final.name}.{os.getpid()}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._sweep()
-            temporary.mkdir()
-            save_tensors(trainer.tensors(), temporary / "state.safetensors")
-            state = {"schema_version": SCHEMA_VERSION, "progress": asdict(trainer.progress)}
-            (temporary / "state.json").write_text(json.dumps(state, indent=2) + "\n", "utf-8")
-            for path in (*temporary.iterdir(), temporary):
-                _flush(path)
-            temporary.rename(final)
-            _flush(self.folder)
+            with whole(final) as folder:
+                folder.mkdir()
+                save_tensors(trainer.tensors(), folder / "state.safetensors")
+                state = {"schema_version": SCHEMA_VERSION, "progress": asdict(trainer.progress)}
+                (folder / "state.json").write_text(json.dumps(state, indent=2) + "\n", "utf-8")
         except (OSError, SafetensorError) as error:
-            shutil.rmtree(temporary, ignore_errors=True)
             raise InputError(str(final), f"cannot be written ({_reason(error)}); {self._survivor()}") from None
+        best = self._of(trainer.progress.best_step) if trainer.recipe.patience else None
         for old in self.all()[: -self.keep]:
-            old.rename(old.with_name("." + old.name))
+            if old != best:
+                old.rename(old.with_name("." + old.name))
         self._sweep()
         return final
 
@@ -68,15 +65,17 @@ class Checkpoints:
             InputError: it is damaged, or of another space or recipe.
         """
         found = self.all()
-        if not found:
-            return False
-        tensors, progress = load_tensors(found[-1] / "state.safetensors"), read_progress(found[-1] / "state.json")
-        try:
-            trainer.load(tensors, progress)
-        except (KeyError, RuntimeError):
-            raise InputError(str(found[-1]), "does not fit the space and the settings of the run; it was started with "
-                                             "others") from None
-        return True
+        if found:
+            _load(found[-1], trainer)
+        return bool(found)
+
+    def load_best(self, trainer: Trainer) -> None:
+        """Bring a trainer with patience to the step of its best evaluation, if it had any. Raises InputError."""
+        if trainer.recipe.patience and trainer.progress.best_loss is not None:
+            _load(self._of(trainer.progress.best_step), trainer)
+
+    def _of(self, step: int) -> Path:
+        return self.folder / f"{PREFIX}{step:08d}"
 
     def _survivor(self) -> str:
         found = self.all()
@@ -86,6 +85,15 @@ class Checkpoints:
         """Delete what a killed process left: unfinished ones, and those on their way out."""
         for path in self.folder.glob(f".{PREFIX}*"):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _load(folder: Path, trainer: Trainer) -> None:
+    tensors, progress = load_tensors(folder / "state.safetensors"), read_progress(folder / "state.json")
+    try:
+        trainer.load(tensors, progress)
+    except (KeyError, RuntimeError):
+        raise InputError(str(folder), "does not fit the space and the settings of the run; it was started with "
+                                      "others") from None
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
@@ -131,12 +139,3 @@ def _step_text(path: Path) -> str:
 
 def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error).splitlines()[0]
-
-
-def _flush(path: Path) -> None:
-    """Bring a file or folder to the disk, so that a power cut after the rename does not lose it."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -10,6 +11,7 @@ import torch
 
 from search_spaces.errors import InputError
 from supernet.checkpoint import Checkpoints
+from supernet.recipe import Recipe
 from supernet.training import StepReport, Trainer
 
 
@@ -46,7 +48,8 @@ def fit(trainer: Trainer, checkpoints: Checkpoints, evaluate: Evaluate, observer
         stop: Callable[[], bool] = lambda: False) -> bool:
     """Train from where the trainer stands; false where it was asked to stop before the end.
 
-    A step's evaluation comes before its checkpoint, so that a resumed run knows it.
+    A step's evaluation comes before its checkpoint, so that a resumed run knows it. With patience, the step of the best
+    evaluation has a checkpoint: see `Checkpoints.load_best`.
 
     Args:
         evaluate: metrics of the trainer's averaged model; `loss` decides on stopping early. Asked of the first
@@ -59,11 +62,12 @@ def fit(trainer: Trainer, checkpoints: Checkpoints, evaluate: Evaluate, observer
         if trainer.workers.agree(stop()):
             _save(trainer, checkpoints, observer)
             return False
-        report = _guarded(trainer)
+        with enough_memory(f"step {trainer.progress.step}", less_memory(trainer.recipe)):
+            report = trainer.step()
         if leads:
             observer.on_step(report)
         _evaluate_if_due(trainer, evaluate, observer)
-        if trainer.finished or trainer.progress.step % trainer.recipe.checkpoint_every == 0:
+        if trainer.finished or trainer.progress.step % trainer.recipe.checkpoint_every == 0 or _is_best(trainer):
             _save(trainer, checkpoints, observer)
     return True
 
@@ -74,7 +78,7 @@ def _evaluate_if_due(trainer: Trainer, evaluate: Evaluate, observer: Observer) -
         return
     loss = 0.0
     if trainer.workers.rank == 0:
-        with torch.no_grad():
+        with torch.no_grad(), enough_memory(f"evaluation after step {step}", less_memory(trainer.recipe)):
             metrics = evaluate(trainer)
         loss = metrics["loss"]
         observer.on_evaluation(step, metrics)
@@ -86,16 +90,28 @@ def _save(trainer: Trainer, checkpoints: Checkpoints, observer: Observer) -> Non
         observer.on_checkpoint(checkpoints.save(trainer))
 
 
-def _guarded(trainer: Trainer) -> StepReport:
-    """One step, with a sentence where memory runs out."""
+def _is_best(trainer: Trainer) -> bool:
+    """Whether the last step has the best evaluation, which patience asks to keep."""
+    progress = trainer.progress
+    return trainer.recipe.patience > 0 and progress.best_loss is not None and progress.best_step == progress.step
+
+
+def less_memory(recipe: Recipe) -> str:
+    """How a training needs less memory."""
+    size, more = recipe.batch_size, 2 * recipe.accumulate
+    return (f"lower batch_size (it is {size}; with accumulate={more} a step sees as much as before) or set "
+            "checkpointing=true")
+
+
+@contextmanager
+def enough_memory(where: str, remedy: str) -> Iterator[None]:
+    """Raises InputError with what helps where memory runs out."""
     try:
-        return trainer.step()
+        yield
     except (MemoryError, RuntimeError) as error:
         if not (isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _ran_out(str(error))):
             raise
-        size, more = trainer.recipe.batch_size, 2 * trainer.recipe.accumulate
-        raise InputError(f"step {trainer.progress.step}", f"out of memory; lower batch_size (it is {size}; with "
-                         f"accumulate={more} a step sees as much as before) or set checkpointing=true") from None
+        raise InputError(where, f"out of memory; {remedy}") from None
 
 
 def _ran_out(says: str) -> bool:

@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from supernet.sampling import STRATEGIES
+
 
 class Recipe(BaseModel):
     """Settings of one training. Two trainings with equal recipes, data and code give equal weights on a CPU."""
@@ -18,7 +20,7 @@ class Recipe(BaseModel):
     batch_size: int = Field(16, ge=1, description="sequences of one forward pass, over all workers")
     accumulate: int = Field(1, ge=1, description="forward passes whose gradients make one step")
 
-    strategy: Literal["sandwich", "single", "largest", "progressive"] = Field(
+    strategy: Literal[tuple(STRATEGIES)] = Field(  # type: ignore[valid-type]
         "sandwich", description="which architectures train in a step")
     n_random: int = Field(2, ge=0, description="random architectures beside the ends of a sandwich")
     distill: float = Field(0.5, ge=0, le=1, description="share of the largest's soft targets in the others' loss")
@@ -35,12 +37,14 @@ class Recipe(BaseModel):
     ema: float = Field(0.0, ge=0, lt=1, description="decay of the averaged weights; 0: none are kept")
 
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps, ...")
-    precision: Literal["auto", "fp32", "bf16", "fp64"] = Field("auto", description="auto: bf16 on CUDA, else fp32")
+    precision: Literal["auto", "fp32", "bf16", "fp64"] = Field(
+        "auto", description="auto: bf16 on CUDA devices that compute in it, else fp32")
     checkpointing: bool = Field(False, description="recompute layers in the backward pass: less memory, more time")
 
     evaluate_every: int = Field(250, ge=0, description="steps between evaluations; 0: at the end only")
-    evaluate_limit: int = Field(200, ge=0, description="validation examples of such an evaluation; 0: all")
-    patience: int = Field(0, ge=0, description="evaluations without a better loss before training stops; 0: never")
+    evaluate_limit: int = Field(200, ge=0, description="validation examples of such an evaluation, drawn once; 0: all")
+    patience: int = Field(
+        0, ge=0, description="evaluations without a better loss before training ends with the best weights; 0: never")
     checkpoint_every: int = Field(250, ge=1, description="steps between checkpoints")
     keep: int = Field(2, ge=1, description="checkpoints kept")
     log_every: int = Field(10, ge=1, description="steps between rows of metrics.csv")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from search_spaces.architecture import Architecture
 from search_spaces.errors import InputError
 from search_spaces.genotype import extreme
 from search_spaces.space import SearchSpace
-
-STRATEGIES = ("sandwich", "single", "largest", "progressive")
 
 
 def generator(seed: int, *where: object) -> random.Random:
@@ -22,6 +21,10 @@ def generator(seed: int, *where: object) -> random.Random:
 class Strategy(Protocol):
     """Names the architectures of each step. Where there are several, the first teaches the others."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the first ones are, for those who read their losses."""
+
     def draw(self, step: int) -> tuple[Architecture, ...]:
         """The architectures of a step, largest first."""
 
@@ -30,6 +33,7 @@ class Strategy(Protocol):
 class Fixed:
     """One architecture throughout: plain training."""
 
+    names: ClassVar[tuple[str, ...]] = ("largest",)
     arch: Architecture
 
     def draw(self, step: int) -> tuple[Architecture, ...]:
@@ -41,6 +45,7 @@ class Fixed:
 class Single:
     """One random architecture a step."""
 
+    names: ClassVar[tuple[str, ...]] = ("sample",)
     space: SearchSpace
     seed: int
 
@@ -57,6 +62,7 @@ class Sandwich:
     at its greatest and at its least.
     """
 
+    names: ClassVar[tuple[str, ...]] = ("largest", "smallest")
     space: SearchSpace
     seed: int
     n_random: int = 2
@@ -76,6 +82,7 @@ class Progressive:
     runs through the whole model: width, embedding and head. `steps` is where everything is open.
     """
 
+    names: ClassVar[tuple[str, ...]] = ("largest", "smallest")
     space: SearchSpace
     seed: int
     steps: int
@@ -100,6 +107,14 @@ class Progressive:
         return 2 if rest in ("depth", "sharing") or rest.endswith(".keep") else 1
 
 
+STRATEGIES: dict[str, Callable[[SearchSpace, int, int, int], Strategy]] = {
+    "sandwich": lambda space, seed, n_random, steps: Sandwich(space, seed, n_random),
+    "single": lambda space, seed, n_random, steps: Single(space, seed),
+    "largest": lambda space, seed, n_random, steps: Fixed(space.largest()),
+    "progressive": lambda space, seed, n_random, steps: Progressive(space, seed, steps // 2, n_random),
+}
+
+
 def make_strategy(name: str, space: SearchSpace, seed: int, n_random: int, steps: int) -> Strategy:
     """A strategy by its name.
 
@@ -107,15 +122,9 @@ def make_strategy(name: str, space: SearchSpace, seed: int, n_random: int, steps
         n_random: samples beside the two ends of a sandwich.
         steps: of the whole training; the progressive strategy has everything open after half of them.
     """
-    if name == "sandwich":
-        return Sandwich(space, seed, n_random)
-    if name == "progressive":
-        return Progressive(space, seed, steps // 2, n_random)
-    if name == "single":
-        return Single(space, seed)
-    if name == "largest":
-        return Fixed(space.largest())
-    raise InputError("strategy", f"{name!r} is not allowed; allowed: {', '.join(STRATEGIES)}")
+    if name not in STRATEGIES:
+        raise InputError("strategy", f"{name!r} is not allowed; allowed: {', '.join(STRATEGIES)}")
+    return STRATEGIES[name](space, seed, n_random, steps)
 
 
 def drop_layers(arch: Architecture, rate: float, rng: random.Random) -> Architecture:

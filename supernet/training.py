@@ -50,11 +50,13 @@ class StepReport:
 
     Args:
         losses: of each architecture against the labels (the first) or its targets, mean over labels.
+        names: what the first of them are.
         tokens: read by all workers, each counted once however many architectures saw it.
     """
 
     step: int
     losses: tuple[float, ...]
+    names: tuple[str, ...]
     grad_norm: float
     learning_rate: float
     tokens: int
@@ -83,9 +85,9 @@ class Trainer:
         self.model.checkpointing = self.recipe.checkpointing
         self.optimiser = make_optimiser(self.named, self.recipe)
         self.averages = {name: p.detach().clone() for name, p in self.named.items()} if self.recipe.ema else {}
-        self.gradients = {p: torch.zeros_like(p) for p in self.named.values()}
+        self.sums: dict[str, Tensor] = {}
         self.reached: set[Tensor] = set()
-        for parameter in self.gradients:
+        for parameter in self.named.values():
             parameter.register_post_accumulate_grad_hook(self.reached.add)  # type: ignore[no-untyped-call]
 
     def step(self) -> StepReport:
@@ -98,24 +100,28 @@ class Trainer:
         archs = tuple(drop_layers(arch, recipe.layerdrop, rng) for arch in self.strategy.draw(step))
         torch.manual_seed(generator(recipe.seed, "dropout", step, self.workers.rank).getrandbits(63))
         self.model.train()
-        self.clear_gradients()
+        self.clear_gradients(len(archs) * len(batches))
         losses = torch.zeros(len(archs), dtype=torch.float64)
         for batch in batches:
             mine = batch.part(self.workers.rank, self.workers.world)
             losses += self.add_gradients(archs, mine.to(self.device), n_labels)
-        for parameter in self.gradients.keys() - self.reached:
-            parameter.grad = None  # so that AdamW leaves it alone
+        for parameter in self.named.values():
+            if parameter not in self.reached:
+                parameter.grad = None  # so that AdamW leaves it alone
         norm, losses = self._reduced(losses)
-        report = StepReport(step, tuple(losses.tolist()), norm, recipe.learning_rate(step),
+        report = StepReport(step, tuple(losses.tolist()), self.strategy.names, norm, recipe.learning_rate(step),
                             tokens=sum(batch.n_tokens for batch in batches), skipped=not math.isfinite(norm))
         self._update(report)
         return report
 
-    def clear_gradients(self) -> None:
-        """Make all gradients 0, each in the memory it keeps: others would be scattered among the activations."""
+    def clear_gradients(self, passes: int) -> None:
+        """Forget all gradients. The sums of several backward passes have memory of their own, which they keep:
+        anew in every step, they would be scattered among activations of ever other sizes."""
         self.reached.clear()
-        for parameter, gradient in self.gradients.items():
-            parameter.grad = gradient.zero_()
+        if passes > 1 and not self.sums:
+            self.sums = {name: torch.empty_like(parameter) for name, parameter in self.named.items()}
+        for name, parameter in self.named.items():
+            parameter.grad = self.sums[name].zero_() if passes > 1 else None
 
     def add_gradients(self, archs: tuple[Architecture, ...], batch: Batch, n_labels: int) -> Tensor:
         """Add the gradients of all architectures on one batch; gives their losses."""
@@ -135,9 +141,7 @@ class Trainer:
 
     def logits(self, arch: Architecture, batch: Batch) -> Tensor:
         """What an architecture predicts on a batch, in the recipe's precision."""
-        bf16 = self.recipe.precision == "bf16" or (self.recipe.precision == "auto" and self.device.type == "cuda")
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=bf16):
-            return run_model(self.model, arch, batch)
+        return predict(self.model, arch, batch, self.recipe)
 
     def _reduced(self, losses: Tensor) -> tuple[float, Tensor]:
         """Sum gradients and losses over the workers, clip; the norm before clipping."""
@@ -223,6 +227,20 @@ class Trainer:
             parameter = self.named[name]  # a fused optimiser keeps its count of steps on the device too
             self.optimiser.state.setdefault(parameter, {})[part] = tensor.to(parameter.device, copy=True)
         self.progress = progress
+
+
+def predict(model: nn.Module, arch: Architecture, batch: Batch, recipe: Recipe) -> Tensor:
+    """The logits of an architecture on a batch that is on the model's device, in the recipe's precision."""
+    device = batch.tokens.device
+    with torch.autocast(device.type, torch.bfloat16, enabled=in_bf16(recipe, device)):
+        logits: Tensor = run_model(model, arch, batch)
+    return logits
+
+
+def in_bf16(recipe: Recipe, device: torch.device) -> bool:
+    """Whether a recipe computes in bfloat16; a GPU that only emulates it would be slower than in float32."""
+    return recipe.precision == "bf16" or (recipe.precision == "auto" and device.type == "cuda" and
+                                          torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 def run_model(model: nn.Module, arch: Architecture, batch: Batch) -> Any:

@@ -80,6 +80,36 @@ def test_patience_ends_a_training_for_good(tmp_path):
     assert fit(again, checkpoints, in_turn())
 
 
+def test_patience_keeps_the_best_evaluation(tmp_path):
+    trainer = plain_trainer(steps=20, evaluate_every=1, patience=3, checkpoint_every=100)
+    checkpoints = Checkpoints(tmp_path, 1)
+    losses, weights = iter([3.0, 2.0, 2.5, 2.5, 2.5]), {}
+
+    def evaluate(trainer):
+        weights[trainer.progress.step] = snapshot(trainer)
+        return {"loss": next(losses)}
+
+    assert fit(trainer, checkpoints, evaluate)
+    assert [path.name for path in checkpoints.all()] == ["step-00000002", "step-00000005"]
+    checkpoints.load_best(trainer)
+    assert same(snapshot(trainer), weights[2])
+
+
+def test_without_patience_the_last_step_is_the_best(tmp_path):
+    trainer, checkpoints = plain_trainer(steps=3, evaluate_every=1), Checkpoints(tmp_path, 1)
+    assert fit(trainer, checkpoints, in_turn(1.0, 2.0, 3.0))
+    checkpoints.load_best(trainer)
+    assert (trainer.progress.step, len(checkpoints.all())) == (3, 1)
+
+
+def test_memory_that_runs_out_in_an_evaluation_is_told(tmp_path):
+    def evaluate(trainer):
+        raise MemoryError
+
+    with pytest.raises(InputError, match="evaluation after step 1: out of memory; lower batch_size"):
+        fit(plain_trainer(evaluate_every=1), Checkpoints(tmp_path, 2), evaluate)
+
+
 def test_without_patience_nothing_stops_early(tmp_path):
     trainer = plain_trainer(steps=5, evaluate_every=1)
     assert fit(trainer, Checkpoints(tmp_path, 2), in_turn(1.0, 2.0, 3.0, 4.0, 5.0))
