@@ -289,7 +289,7 @@ def evaluate(
         help="An architecture's JSON file or folder; the smallest and the largest by default.")] = None,
     split: Annotated[str, typer.Option("--split", metavar="NAME", help="valid or test.")] = "valid",
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, show_default=False,
-                                              help="The first so many examples only.")] = None,
+                                              help="A fair sample of so many examples only.")] = None,
     as_json: Json = False,
 ) -> None:
     """Measure architectures on a trained supernet's weights, with every metric of the task.

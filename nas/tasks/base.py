@@ -59,7 +59,6 @@ class Task(ABC):
     name: ClassVar[str]
     family: ClassVar[str]
     """The family of spaces it needs."""
-    main_metric: ClassVar[str]
     roles: ClassVar[Row]
     """The columns it reads; each is an option that names its column."""
     embedded_vocab: ClassVar[int]
@@ -148,7 +147,7 @@ class Task(ABC):
         Args:
             logits: runs the model; any device.
             size: examples in a batch.
-            limit: score the first so many examples; None for all.
+            limit: score so many examples, a fair sample; None for all.
             full: compute the costly metrics too.
         """
 

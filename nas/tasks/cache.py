@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from safetensors.numpy import load, save
 from tokenizers import Tokenizer
 
 from search_spaces.errors import Fault, InputError
+from supernet.writing import whole
 
 VERSION = 1
 INDEX, TOKENIZER, ARRAYS = "data.json", "tokenizer.json", "data.safetensors"
@@ -47,7 +46,7 @@ def fingerprint(tokenizer: Tokenizer, arrays: Mapping[str, NDArray[Any]], labels
 def write(folder: Path, options: Mapping[str, Any], encoded: Encoded) -> None:
     """Write the files; the index comes last, so a folder without one is as good as empty.
 
-    Two processes may do so at once: they write the same bytes, each under a name of its own first.
+    Two processes may do so at once: they write the same bytes.
     """
     files = {TOKENIZER: encoded.tokenizer.to_str(pretty=True).encode(), ARRAYS: save(encoded.arrays)}
     index = {
@@ -60,18 +59,10 @@ def write(folder: Path, options: Mapping[str, Any], encoded: Encoded) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            _replace(folder / name, content)
+            with whole(folder / name) as temporary:
+                temporary.write_bytes(content)
     except OSError as error:
         raise InputError(str(folder), f"cannot be written: {error.strerror or error}") from None
-
-
-def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def read(folder: Path, options: Mapping[str, Any]) -> Encoded | None:

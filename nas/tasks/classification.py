@@ -28,7 +28,6 @@ class Classification(Task):
 
     name = "classification"
     family = "encoder"
-    main_metric = "accuracy"
     roles = ("text", "label")
     embedded_vocab = 4096
 

@@ -34,7 +34,6 @@ class LanguageModelling(Task):
 
     name = "lm"
     family = "lm"
-    main_metric = "perplexity"
     roles = ("text",)
     embedded_vocab = 8192
 

@@ -60,9 +60,8 @@ class PackedSplit:
 
     def in_order(self, size: int, limit: int | None = None) -> Iterator[Batch]:
         """The windows from the start; the last one is padded."""
-        n = len(self) if limit is None else min(limit, len(self))
-        for first in range(0, n, size):
-            starts = np.arange(first, min(first + size, n)) * self.context
+        for windows in _batches(len(self), size, limit):
+            starts = windows * self.context
             ends = np.minimum(starts + self.context, len(self.stream) - 1)
             tokens, mask = _padded(self.stream, starts, ends, PAD)
             labels, _ = _padded(self.stream, starts + 1, ends + 1, IGNORE)
@@ -133,9 +132,8 @@ class BucketedSplit:
 
     def in_order(self, size: int, limit: int | None = None) -> Iterator[Batch]:
         """The examples as they came."""
-        n = len(self) if limit is None else min(limit, len(self))
-        for first in range(0, n, size):
-            yield self._rows(np.arange(first, min(first + size, n)))
+        for rows in _batches(len(self), size, limit):
+            yield self._rows(rows)
 
     def _rows(self, rows: Ints) -> Batch:
         tokens, mask = self.tokens.take(rows)
@@ -145,6 +143,13 @@ class BucketedSplit:
         target, target_mask = self.targets.take(rows, drop=1)
         labels, _ = self.targets.take(rows, IGNORE, skip=1)
         return Batch(tokens=tokens, labels=labels, target=target, mask=mask, target_mask=target_mask)
+
+
+def _batches(n: int, size: int, limit: int | None) -> Iterator[Ints]:
+    """n places, or a fair sample of `limit`, always the same one and part of every larger one; in their order."""
+    places = np.arange(n) if limit is None or limit >= n else np.sort(_rng(0, 0).permutation(n)[:limit])
+    for first in range(0, len(places), size):
+        yield places[first : first + size]
 
 
 def _padded(ids: Ints, starts: Ints, ends: Ints, fill: int) -> tuple[Tensor, Tensor | None]:

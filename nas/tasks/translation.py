@@ -28,7 +28,6 @@ class Translation(Task):
 
     name = "translation"
     family = "seq2seq"
-    main_metric = "bleu"
     roles = ("source", "target")
     extras = {"direction": ("de-en", "en-de"), "size": ()}
     embedded_vocab = 256  # stems and endings; more would be whole numbers learnt by heart

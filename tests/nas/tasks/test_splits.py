@@ -29,6 +29,19 @@ def test_evaluation_asks_for_every_token_once(n: int) -> None:
     assert sum(batch.tokens.shape[0] for batch in split.in_order(2, limit=1)) == 1
 
 
+def test_a_limited_evaluation_is_a_fair_sample_in_order() -> None:
+    rows = [[10 + i] for i in range(100)]
+    bucketed = BucketedSplit(Ragged.of(rows), np.arange(100))
+    for split in (packed(1600, 16), bucketed):
+        whole = [row for batch in split.in_order(7) for row in batch.tokens[:, 0].tolist()]
+        few, more = ([row for batch in split.in_order(7, limit) for row in batch.tokens[:, 0].tolist()]
+                     for limit in (10, 30))
+        assert len(few) == 10 and len(more) == 30 and set(few) < set(more) < set(whole)
+        places = list(map(whole.index, few))
+        assert places == sorted(places) and places[-1] > len(whole) // 2
+        assert [row for batch in split.in_order(7, 1000) for row in batch.tokens[:, 0].tolist()] == whole
+
+
 @pytest.mark.parametrize("n", [1, 5, 40, 63])
 def test_training_windows_are_full_and_labels_are_shifted(n: int) -> None:
     split, follows = packed(n, 16), {EOS: 10, 10 + n - 1: EOS}
