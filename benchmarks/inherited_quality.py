@@ -47,7 +47,7 @@ def main() -> None:
     line = {"benchmark": "inherited_quality", "run": run.name, "space": space.name, "steps": recipe.steps}
     for name, arch in archs.items():
         plain = train_plain(arch, task, prepared, recipe, run.path / "plain" / f"{name}-{arch.key[:16]}")
-        found = {"inherited": inherited(net, arch, task, prepared, recipe.batch_size), "plain": plain}
+        found = {"inherited": inherited(net, arch, task, prepared, recipe), "plain": plain}
         line[name] = {"params": count(arch, space.context).params,
                       **{kind: {metric: round(value, 4) for metric, value in metrics.items()}
                          for kind, metrics in found.items()}}

@@ -89,20 +89,25 @@ def train_on_ray(run: RunDir, workers: int, address: str, bar: Bar, stop: Callab
         raise InputError("", json.loads(_failure_file(run).read_text("utf-8"))["says"])
     if error is not None:
         says = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        raise InputError(str(run.path), f"the workers failed ({says}); the last checkpoint is intact, go on with nas "
-                                        f"train --resume {run.name} --workers {workers} --ray {address}")
+        raise InputError(str(run.path), f"the workers failed ({says}); the last checkpoint is intact, go on with "
+                                        f"{run.resume_command()}")
     return not _stop_file(run).exists() or run.weights_path.is_file()
 
 
-def in_parallel(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], workers: int,
-                stop: Callable[[], bool]) -> Iterator[Any]:
-    """The results of calls on the cluster, as they come; a call whose worker dies is made again. Ends on `stop`."""
-    with_gpu = _cluster_has_gpus(1)
-    remote = ray.remote(num_cpus=1, num_gpus=1 if with_gpu else 0)(_alone).options(max_retries=MOST_FAILURES)
-    waiting, running = list(calls), list[Any]()
+def in_parallel(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], common: Any, workers: int,
+                on_gpu: bool, stop: Callable[[], bool]) -> Iterator[Any]:
+    """The results of calls on the cluster, as they come; a call whose worker dies is made again. Ends on `stop`.
+
+    Args:
+        common: the last argument of every call; it is sent once.
+        on_gpu: whether each call takes a GPU, where the cluster has any.
+    """
+    n_gpus = 1 if on_gpu and _cluster_has_gpus(1) else 0
+    remote = ray.remote(num_cpus=1, num_gpus=n_gpus)(_alone).options(max_retries=MOST_FAILURES)
+    waiting, running, sent = list(calls), list[Any](), ray.put(common)
     while (waiting or running) and not stop():
         while waiting and len(running) < workers:
-            running.append(remote.remote(function, waiting.pop(0)))
+            running.append(remote.remote(function, waiting.pop(0), sent))
         done, running = ray.wait(running, timeout=POLL_S)
         for reference in done:
             try:
@@ -114,10 +119,10 @@ def in_parallel(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], 
                                           "call again to go on") from None
 
 
-def _alone(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+def _alone(function: Callable[..., Any], arguments: tuple[Any, ...], common: Any) -> Any:
     """One call in a process of its own. The others have the other cores."""
     torch.set_num_threads(1)
-    return function(*arguments)
+    return function(*arguments, common)
 
 
 def _cluster_has_gpus(workers: int) -> bool:

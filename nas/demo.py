@@ -16,6 +16,7 @@ from nas.train_command import train
 from search_spaces import Architecture
 from supernet import Supernet, Transformer, extract
 from supernet.checkpoint import save_tensors
+from supernet.writing import whole
 
 SPACE, TASK = "lm-tiny", "lm"
 SAMPLES = 5
@@ -27,7 +28,7 @@ def main(folder: Path = Path("runs/demo"), steps: int = 400) -> Path:
     """Run the demo and give the folder of the extracted model. A demo that was broken off goes on."""
     run = _trained(str(folder), steps)
     prepared = prepare(run)
-    net, space = load_supernet(run, prepared.space), prepared.space
+    net, space, recipe = load_supernet(run, prepared.space), prepared.space, run.config().training
     print(f"1. space {space.name}: {space.size():,} architectures from {len(space.genes)} genes")
     stored = sum(tensor.numel() for tensor in net.parameters())
     print(f"2. supernet: {stored:,} shared weights hold them all, trained in {run.path}")
@@ -35,7 +36,7 @@ def main(folder: Path = Path("runs/demo"), steps: int = 400) -> Path:
     rng = random.Random(0)  # noqa: S311
     archs = list(dict.fromkeys((space.smallest(), *(space.sample(rng) for _ in range(SAMPLES)), space.largest())))
     print(f"3. {len(archs)} architectures on those weights:")
-    found = {arch: inherited(net, arch, tasks.get(TASK), prepared, 16, limit=LIMIT)["perplexity"] for arch in archs}
+    found = {arch: inherited(net, arch, tasks.get(TASK), prepared, recipe, limit=LIMIT)["perplexity"] for arch in archs}
     for arch, perplexity in found.items():
         cost = count(arch, space.context)
         print(f"   {arch.key[:12]}  width {arch.width}, layers {arch.depth}, {cost.params:>8,} params, "
@@ -74,9 +75,8 @@ def _difference(net: Supernet, model: Transformer, vocab_size: int, length: int)
 def save(model: Transformer, arch: Architecture, folder: Path) -> Path:
     """Write a model and its architecture; each file whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / ".model.safetensors"
-    save_tensors(model.state_dict(), temporary)
-    temporary.replace(folder / "model.safetensors")
+    with whole(folder / "model.safetensors") as temporary:
+        save_tensors(model.state_dict(), temporary)
     write_text(folder / "architecture.json", arch.to_json() + "\n")
     return folder
 

@@ -25,5 +25,6 @@ def evaluate(name: str, arch: str | None, split: str, limit: int | None) -> dict
             raise InputError(arch, "is a space; give an architecture's JSON file or folder")
         prepared.space.encode(found.arch)  # says what stands in the way where it is not of this space
         archs = {found.name: found.arch}
-    return {label: inherited(net, each, tasks.get(config.task), prepared, config.training.batch_size, split, full=True,
-                             limit=limit) for label, each in archs.items()}
+    task = tasks.get(config.task)
+    return {label: inherited(net, each, task, prepared, config.training, split, full=True, limit=limit)
+            for label, each in archs.items()}

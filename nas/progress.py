@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,8 +19,8 @@ from supernet.fit import Observer
 from supernet.training import StepReport
 
 HEADER = "step,metric,value\n"
-LOSSES = ("train/loss_largest", "train/loss_smallest")
-"""The first two architectures of a sandwich."""
+LOSS = "train/loss_"
+"""What the names of training losses begin with; they end with what the architecture is."""
 
 
 class Files:
@@ -35,14 +36,14 @@ class Files:
         kept = [line for line in read_rows(self.path) if int(line.split(",", 1)[0]) <= start]
         write_text(self.path, HEADER + "".join(kept))
         self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=start + 1)
-        self.clock, self.tokens = time.perf_counter(), 0
+        self.clock, self.tokens = Clock(), 0
 
     def on_step(self, report: StepReport) -> None:
         """A row per metric, every so many steps."""
+        self.clock.took_a_step()
         self.tokens += report.tokens
         if (report.step + 1) % self.log_every == 0:
-            now = time.perf_counter()
-            rate, self.clock, self.tokens = self.tokens / (now - self.clock), now, 0
+            rate, self.tokens = self.tokens / self.clock.taken(), 0
             self._write(report.step + 1, {**step_metrics(report), "train/tokens_per_s": rate})
         elif report.skipped:
             self._write(report.step + 1, {"train/skipped": 1.0})
@@ -50,10 +51,12 @@ class Files:
     def on_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
         """A row per metric."""
         self._write(step, {f"valid/{name}": value for name, value in metrics.items()})
+        self.clock.did_something_else()
 
     def on_checkpoint(self, path: Path) -> None:
         """Bring to disk what was measured so far."""
         self.writer.flush()
+        self.clock.did_something_else()
 
     def _write(self, step: int, metrics: Mapping[str, float]) -> None:
         with self.path.open("a", encoding="utf-8") as file:
@@ -63,9 +66,31 @@ class Files:
                 self.writer.add_scalar(name, value, step)
 
 
+class Clock:
+    """The seconds that steps take; those of evaluations and checkpoints are no training time."""
+
+    def __init__(self) -> None:
+        self.seconds, self.since = 0.0, time.perf_counter()
+
+    def took_a_step(self) -> None:
+        """What went by since the last call was a step."""
+        now = time.perf_counter()
+        self.seconds, self.since = self.seconds + now - self.since, now
+
+    def did_something_else(self) -> None:
+        """What went by since the last call was none."""
+        self.since = time.perf_counter()
+
+    def taken(self) -> float:
+        """The seconds of the steps since this was last asked."""
+        found, self.seconds = self.seconds, 0.0
+        return max(found, 1e-9)
+
+
 def step_metrics(report: StepReport) -> dict[str, float]:
     """What a step is logged as."""
-    return {**dict(zip(LOSSES, report.losses)), "train/grad_norm": report.grad_norm, "train/lr": report.learning_rate,
+    losses = {f"{LOSS}{name}": loss for name, loss in zip(report.names, report.losses)}
+    return {**losses, "train/grad_norm": report.grad_norm, "train/lr": report.learning_rate,
             "train/skipped": float(report.skipped)}
 
 
@@ -86,14 +111,14 @@ class Bar:
             TimeRemainingColumn(elapsed_when_finished=True)]
         self.bar = Progress(*columns, console=console, redirect_stderr=False)
         self.task = self.bar.add_task(what, total=steps, completed=start, figures="")
-        self.clock, self.rate, self.valid = time.perf_counter(), 0.0, ""
+        self.clock, self.rate, self.valid = Clock(), 0.0, ""
 
     def on_step(self, report: StepReport) -> None:
         """Move on."""
-        now = time.perf_counter()
-        rate, self.clock = report.tokens / max(now - self.clock, 1e-9), now
+        self.clock.took_a_step()
+        rate = report.tokens / self.clock.taken()
         self.rate = rate if self.rate == 0 else 0.9 * self.rate + 0.1 * rate
-        self._show(report.step + 1, report.losses[:2])
+        self._show(report.step + 1, dict(zip(report.names, report.losses)))
 
     def show_rows(self, rows: Iterable[str]) -> None:
         """Show what another process wrote to `metrics.csv`."""
@@ -105,21 +130,22 @@ class Bar:
         if values:
             self.rate = values.get("train/tokens_per_s", 0.0)
             self.valid = f", valid {values['valid/loss']:.3f}" if "valid/loss" in values else ""
-            self._show(step, [values[name] for name in LOSSES if name in values])
+            losses = {name: value for name, value in values.items() if name.startswith(LOSS)}
+            self._show(step, {name.removeprefix(LOSS): value for name, value in losses.items()})
 
-    def _show(self, step: int, losses: Iterable[float]) -> None:
-        shown = " / ".join(f"{loss:.3f}" for loss in losses)
+    def _show(self, step: int, losses: Mapping[str, float]) -> None:
+        shown = " / ".join(f"{loss:.3f} ({name})" for name, loss in losses.items())
         figures = f"loss {shown}{self.valid}, {self.rate:,.0f} tokens/s"
         self.bar.update(self.task, completed=step, figures=figures)
 
     def on_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
         """Show the validation loss from now on."""
         self.valid = f", valid {metrics['loss']:.3f}"
-        self.clock = time.perf_counter()
+        self.clock.did_something_else()
 
     def on_checkpoint(self, path: Path) -> None:
         """The time a checkpoint takes is no training time."""
-        self.clock = time.perf_counter()
+        self.clock.did_something_else()
 
 
 class Several:
@@ -145,15 +171,18 @@ class Several:
 
 
 @contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM ask for a stop instead of breaking off; a second one breaks off."""
+def interruptible(console: Console | None = None) -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and SIGTERM ask for a stop instead of breaking off, and are told of; a second one breaks off."""
     asked = False
+    console = console or Console(stderr=True)
+    tell = threading.Thread(target=console.print, args=("stopping at the next chance; once more breaks off",))
 
     def ask(number: int, frame: FrameType | None) -> None:
         nonlocal asked
         if asked:
             raise KeyboardInterrupt
         asked = True
+        tell.start()  # the main thread may be in the middle of printing
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -161,3 +190,5 @@ def interruptible() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        if asked:
+            tell.join()

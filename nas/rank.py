@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -17,6 +17,7 @@ from nas.run_dir import RunDir, write_json, write_text
 from nas.scratch import read_result, train_plain
 from nas.tasks.base import Prepared
 from search_spaces import Architecture
+from supernet.checkpoint import newest_step
 from supernet.fit import Observer
 from supernet.recipe import Recipe
 
@@ -41,8 +42,8 @@ class Ranking:
         self.run, self.folder = run, run.path.absolute() / "rank"  # workers may stand elsewhere
         self.prepared = stage.prepare(run)
         self.net = stage.load_supernet(run, self.prepared.space)
-        self.recipe = config.training.model_copy(
-            update={"steps": steps or config.training.steps, "evaluate_every": 0, "patience": 0, "layerdrop": 0.0})
+        self.recipe = from_scratch(config.training, steps or config.training.steps)
+        self.supernet_steps = newest_step(run.path / "checkpoints") or config.training.steps
         self.chosen = choose(self.prepared.space, n, config.training.seed, self.prepared.space.context)
 
     def trainings(self) -> list[Training]:
@@ -59,7 +60,7 @@ class Ranking:
         """The validation loss of each chosen architecture on the supernet's weights, one after the other."""
         task = tasks.get(self.run.config().task)
         for each in self.chosen:
-            yield stage.inherited(self.net, each.arch, task, self.prepared, self.recipe.batch_size)["loss"]
+            yield stage.inherited(self.net, each.arch, task, self.prepared, self.recipe)["loss"]
 
     def table(self, inherited: list[float]) -> pd.DataFrame:
         """A row per architecture: its costs, what the supernet predicts, what training gave."""
@@ -75,11 +76,18 @@ class Ranking:
 
     def write(self, frame: pd.DataFrame) -> Report:
         """Assess the table and write it, the figures and the picture."""
-        report = assess(frame)
+        report = replace(assess(frame), steps=self.recipe.steps, supernet_steps=self.supernet_steps)
         write_text(self.folder / "ranking.csv", frame.to_csv(index=False))
-        write_json(self.folder / "ranking.json", {"schema_version": 1, "steps": self.recipe.steps, **report.to_dict()})
+        write_json(self.folder / "ranking.json", {"schema_version": 1, **report.to_dict()})
         scatter(frame, report, self.folder / "ranking.svg")
         return report
+
+
+def from_scratch(recipe: Recipe, steps: int) -> Recipe:
+    """The supernet's recipe for one architecture; in fewer or more steps the learning rate takes the same course."""
+    warmup = round(recipe.warmup * steps / recipe.steps)
+    return recipe.model_copy(update={"steps": steps, "warmup": warmup, "evaluate_every": 0, "patience": 0,
+                                     "layerdrop": 0.0})
 
 
 def train_one(training: Training, task: str, prepared: Prepared, observer: Observer | None = None,

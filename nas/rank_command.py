@@ -11,37 +11,28 @@ from rich.text import Text
 
 from nas.progress import interruptible
 from nas.rank import Ranking, train_one
-from nas.ranking.statistics import INHERITED, Comparison, Report
+from nas.ranking.statistics import INHERITED, WORDS, Comparison, Report
 from nas.run_dir import RunDir
 from nas.tables import table
-from search_spaces import InputError
 from supernet.fit import Silent
 from supernet.training import StepReport
-
-NAMES = {"inherited_loss": "the supernet's loss", "params": "parameters", "macs": "MACs", "depth": "depth",
-         "non_embedding_params": "parameters without embeddings"}
 
 
 def rank(run: str, n: int, steps: int | None, workers: int, address: str, console: Console) -> Report | None:
     """The report; None where it was stopped before the end. Raises InputError."""
     folder = RunDir.open(run)
-    if n < 4:
-        raise InputError("-n", f"{n} is not allowed; allowed: 4 or more")
     with folder.locked():
         console.print(f"choosing {n} architectures ...")
         ranking = Ranking(folder, n, steps)
         bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
                        TimeRemainingColumn(elapsed_when_finished=True), console=console)
-        with interruptible() as stop, bar:
-            if not _train(ranking, bar, workers, address, stop):
-                more = f" --steps {steps}" if steps else ""
-                console.print(f"stopped; go on with the same command: nas rank {run} -n {n}{more}", markup=False)
-                return None
-            task = bar.add_task("evaluating in the supernet", total=n)
-            inherited = []
-            for loss in ranking.inherited():
-                inherited.append(loss)
-                bar.advance(task)
+        with interruptible(console) as stop, bar:
+            inherited = _evaluate(ranking, bar, stop) if _train(ranking, bar, workers, address, stop) else None
+        if inherited is None:
+            more = f" --steps {steps}" if steps else ""
+            on_ray = f" --workers {workers} --ray {address}" if workers > 1 else ""
+            console.print(f"stopped; go on with the same command: nas rank {run} -n {n}{more}{on_ray}", markup=False)
+            return None
         return ranking.write(ranking.table(inherited))
 
 
@@ -57,10 +48,21 @@ def _train(ranking: Ranking, bar: Progress, workers: int, address: str, stop: Ca
     from nas.cluster import cluster, in_parallel
 
     with cluster(address, workers):
-        calls = [(training, kind, ranking.prepared) for training in trainings]
-        for _ in in_parallel(train_one, calls, workers, stop):
+        calls, on_gpu = [(training, kind) for training in trainings], ranking.recipe.device != "cpu"
+        for _ in in_parallel(train_one, calls, ranking.prepared, workers, on_gpu, stop):
             bar.advance(task, ranking.recipe.steps)
     return not stop()
+
+
+def _evaluate(ranking: Ranking, bar: Progress, stop: Callable[[], bool]) -> list[float] | None:
+    """The inherited losses; None where it was stopped."""
+    task, found = bar.add_task("evaluating in the supernet", total=len(ranking.chosen)), []
+    for loss in ranking.inherited():
+        if stop():
+            return None
+        found.append(loss)
+        bar.advance(task)
+    return found
 
 
 class _Steps(Silent):
@@ -76,7 +78,8 @@ class _Steps(Silent):
 
 def report_table(report: Report) -> RenderableType:
     """The report for a terminal: a table for all architectures, one for those of equal cost, and what follows."""
-    parts: list[RenderableType] = []
+    parts: list[RenderableType] = [
+        Text(f"each was trained from scratch for {report.steps:,} steps, the supernet for {report.supernet_steps:,}")]
     for title, found in (("all", report.overall), ("of nearly equal MACs", report.band)):
         heading = Text(f"{found.n} architectures, {title}", style="bold")
         parts += [heading, _figures(found), *_sentences(found), Text("")]
@@ -95,7 +98,7 @@ def _figures(found: Comparison) -> RenderableType:
     for figure in found.figures:
         other = better.get(figure.name)
         more = (_number(other.tau), _range(other.low, other.high)) if other else ("", "")
-        made.add_row(NAMES[figure.name], _number(figure.tau), _range(figure.low, figure.high),
+        made.add_row(WORDS[figure.name], _number(figure.tau), _range(figure.low, figure.high),
                      _number(figure.spearman), *more)
     return made
 
@@ -107,10 +110,10 @@ def _sentences(found: Comparison) -> list[Text]:
                          f"({_range(found.ceiling.low, found.ceiling.high)}): the rest is luck of the seed"))
     if found.figure(INHERITED).tau is None:
         return [Text("too few of them, or too alike, to rank")]
-    equal = [NAMES[each.baseline] for each in found.differences if each.tau is None]
+    equal = [WORDS[each.baseline] for each in found.differences if each.tau is None]
     if equal:
         said.append(Text(f"the same for all, so no rival: {', '.join(equal)}"))
-    unbeaten = [NAMES[each.baseline] for each in found.differences if each.tau is not None and not each.above_zero]
+    unbeaten = [WORDS[each.baseline] for each in found.differences if each.tau is not None and not each.above_zero]
     if unbeaten:
         said.append(Text(f"not shown to rank better than: {', '.join(unbeaten)}", style="yellow"))
     else:

@@ -18,6 +18,7 @@ from typing import Any
 from nas.config import RunConfig, read_config
 from search_spaces import InputError, SearchSpace
 from search_spaces.loader import space_from_text, space_text
+from supernet.writing import whole
 
 ROOT = Path("runs")
 SCHEMA_VERSION = 1
@@ -36,16 +37,22 @@ class RunDir:
     def create(cls, name: str, config: RunConfig) -> RunDir:
         """A new run's folder with its config and space. Raises InputError where it exists or is not ours."""
         run = cls(name)
-        if run.config_path.exists():
-            raise InputError(str(run.path), f"exists; go on with it by nas train --resume {name}, or take another name")
-        others = sorted(path.name for path in run.path.glob("*") if path.name != ".lock")
-        if others:
-            raise InputError(str(run.path), f"holds other files ({', '.join(others[:3])}); take another name")
+        run._check_free()
         text = space_text(config.space)
         run.path.mkdir(parents=True, exist_ok=True)
-        write_text(run.path / "space.yaml", text)
-        write_text(run.config_path, config.to_yaml())
+        with run.locked():
+            run._check_free()  # another process may have been quicker
+            write_text(run.path / "space.yaml", text)
+            write_text(run.config_path, config.to_yaml())
         return run
+
+    def _check_free(self) -> None:
+        if self.config_path.exists():
+            raise InputError(str(self.path), f"exists; go on with it by nas train --resume {self.name}, or take "
+                                             "another name")
+        others = sorted(path.name for path in self.path.glob("*") if path.name != ".lock")
+        if others:
+            raise InputError(str(self.path), f"holds other files ({', '.join(others[:3])}); take another name")
 
     @classmethod
     def open(cls, name: str) -> RunDir:
@@ -108,12 +115,24 @@ class RunDir:
         except ValueError:
             raise InputError(str(path), "is not JSON; delete it, it is written anew") from None
 
-    def write_manifest(self, facts: Mapping[str, Any]) -> None:
-        """What went in: versions, the machine, and what the stage adds."""
-        known = {"schema_version": SCHEMA_VERSION, "python": platform.python_version(), "platform": platform.platform(),
-                 "space_sha256": self._space_sha256(),
-                 "versions": {name: version(name) for name in ("paretoformer", "torch", "optuna", "ray", "tokenizers")}}
-        write_json(self.path / "manifest.json", {**known, **facts})
+    def write_manifest(self, facts: Mapping[str, Any], start: Mapping[str, Any]) -> None:
+        """Add a start to the manifest: where it was and with which versions, and what else the stage tells.
+
+        Args:
+            facts: what went in; what an earlier start wrote stays.
+            start: how this one was asked for.
+        """
+        known = self.read_manifest()
+        here = {"python": platform.python_version(), "platform": platform.platform(),
+                "versions": {name: version(name) for name in ("paretoformer", "torch", "optuna", "ray", "tokenizers")}}
+        facts = {"schema_version": SCHEMA_VERSION, "space_sha256": self._space_sha256(), **facts, **known}
+        write_json(self.path / "manifest.json", {**facts, "starts": [*known.get("starts", ()), {**start, **here}]})
+
+    def resume_command(self) -> str:
+        """What goes on with the run as it was last started."""
+        last = (self.read_manifest().get("starts") or [{}])[-1]
+        on_ray = f" --workers {last['workers']} --ray {last['ray']}" if last.get("workers", 1) > 1 else ""
+        return f"nas train --resume {self.name}{on_ray}"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -130,12 +149,8 @@ class RunDir:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with whole(path) as temporary:
         temporary.write_text(text, "utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:

@@ -12,11 +12,11 @@ import torch
 
 from nas.run_dir import write_json, write_text
 from nas.tasks.base import Prepared, Task
-from nas.train import Stop, evaluator, pick_device
+from nas.train import Stop, evaluator, place
 from search_spaces import Architecture, InputError
 from supernet import Transformer
 from supernet.checkpoint import Checkpoints
-from supernet.fit import Observer, fit
+from supernet.fit import Observer, enough_memory, fit, less_memory
 from supernet.recipe import Recipe
 from supernet.sampling import Fixed
 from supernet.training import DivergedError, Trainer
@@ -37,8 +37,7 @@ def train_plain(arch: Architecture, task: Task, prepared: Prepared, recipe: Reci
         return known
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "architecture.json", arch.to_json() + "\n")
-    model = Transformer(arch, dropout=recipe.dropout, seed=recipe.seed)
-    model.to(pick_device(recipe.device), torch.float64 if recipe.precision == "fp64" else torch.float32)
+    model = place(Transformer(arch, dropout=recipe.dropout, seed=recipe.seed), recipe)
     trainer = Trainer(model, Fixed(arch), recipe, prepared.train)
     checkpoints = Checkpoints(folder / "checkpoints", keep=1)
     checkpoints.load_newest(trainer)
@@ -46,7 +45,8 @@ def train_plain(arch: Architecture, task: Task, prepared: Prepared, recipe: Reci
     try:
         if not fit(trainer, checkpoints, evaluate, observer, stop):
             return None
-        found = evaluator(task, prepared, {"model": arch}, limited=False)(trainer)
+        with torch.no_grad(), enough_memory("evaluation at the end", less_memory(recipe)):
+            found = evaluator(task, prepared, {"model": arch}, limited=False)(trainer)
     except DivergedError:
         found = {"model/loss": math.nan}
     metrics = {name.removeprefix("model/"): value for name, value in found.items() if name.startswith("model/")}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import torch
 from safetensors import SafetensorError
+from torch import nn
 
 from nas import tasks
 from nas.run_dir import RunDir
@@ -14,11 +16,12 @@ from search_spaces import Architecture, InputError, SearchSpace
 from supernet import Supernet
 from supernet.batch import Batch
 from supernet.checkpoint import Checkpoints, load_tensors, save_tensors
-from supernet.fit import Evaluate, Observer, fit
+from supernet.fit import Evaluate, Observer, enough_memory, fit
 from supernet.parallel import Workers
 from supernet.recipe import Recipe
 from supernet.sampling import make_strategy
-from supernet.training import Trainer, run_model
+from supernet.training import Trainer, predict
+from supernet.writing import delete, whole
 
 Stop = Callable[[], bool]
 
@@ -42,7 +45,8 @@ def train(run: RunDir, observer: Observer, stop: Stop = lambda: False, workers: 
 
     A cluster gives each worker a `device` of its own.
 
-    At the end the folder holds `supernet.safetensors`: the averaged weights where the recipe keeps them.
+    At the end the folder holds `supernet.safetensors`: the averaged weights where the recipe keeps them, those of the
+    best evaluation where it has patience.
     """
     prepared = prepared or prepare(run)
     config = run.config()
@@ -52,18 +56,19 @@ def train(run: RunDir, observer: Observer, stop: Stop = lambda: False, workers: 
     checkpoints.load_newest(trainer)
     if workers.told(trainer.progress.step) != trainer.progress.step:
         raise RuntimeError("a worker read an older checkpoint than the first; it is started again")
-    ends = {"largest": prepared.space.largest(), "smallest": prepared.space.smallest()}
-    evaluate = evaluator(tasks.get(config.task), prepared, ends)
-    done = fit(trainer, checkpoints, evaluate, observer, stop)
+    judged = {"largest": prepared.space.largest()}
+    if recipe.strategy != "largest":
+        judged["smallest"] = prepared.space.smallest()
+    done = fit(trainer, checkpoints, evaluator(tasks.get(config.task), prepared, judged), observer, stop)
     if done and workers.rank == 0:
+        checkpoints.load_best(trainer)
         save_weights(trainer, run)
     return done
 
 
 def make_trainer(prepared: Prepared, recipe: Recipe, workers: Workers = Workers()) -> Trainer:  # noqa: B008
     """The trainer of a supernet at its first step."""
-    net = Supernet(prepared.space, seed=recipe.seed, dropout=recipe.dropout)
-    net.to(pick_device(recipe.device), torch.float64 if recipe.precision == "fp64" else torch.float32)
+    net = place(Supernet(prepared.space, seed=recipe.seed, dropout=recipe.dropout), recipe)
     strategy = make_strategy(recipe.strategy, prepared.space, recipe.seed, recipe.n_random, recipe.steps)
     return Trainer(net, strategy, recipe, prepared.train, workers)
 
@@ -88,24 +93,23 @@ def evaluator(task: Task, prepared: Prepared, archs: Mapping[str, Architecture],
 
 def save_weights(trainer: Trainer, run: RunDir) -> None:
     """Write the trained supernet. Raises InputError where that fails; the last checkpoint has all it needs."""
-    temporary = run.weights_path.with_name(f".{run.weights_path.name}")
+    for left in run.path.glob(f".{run.weights_path.name}.*"):  # by a process that was killed
+        delete(left)
     try:
-        with trainer.averaged() as model:
+        with trainer.averaged() as model, whole(run.weights_path) as temporary:
             save_tensors(model.state_dict(), temporary)
-        temporary.replace(run.weights_path)
     except (OSError, SafetensorError) as error:
-        temporary.unlink(missing_ok=True)
         raise InputError(str(run.weights_path), f"cannot be written ({str(error).splitlines()[0]}); go on with "
-                                                f"nas train --resume {run.name}") from None
+                                                f"{run.resume_command()}") from None
 
 
 def load_supernet(run: RunDir, space: SearchSpace) -> Supernet:
     """The run's trained supernet in eval mode. Raises InputError where training is not finished."""
     if not run.weights_path.is_file():
-        raise InputError(str(run.path), f"its supernet is not trained to the end; run nas train --resume {run.name}")
+        raise InputError(str(run.path), f"its supernet is not trained to the end; run {run.resume_command()}")
     recipe = run.config().training
-    net = Supernet(space, dropout=recipe.dropout).to(pick_device(recipe.device))
-    remedy = f"delete it and run nas train --resume {run.name}"
+    net = place(Supernet(space, dropout=recipe.dropout), recipe)
+    remedy = f"delete it and run {run.resume_command()}"
     try:
         net.load_state_dict(load_tensors(run.weights_path, remedy))
     except RuntimeError:
@@ -113,13 +117,26 @@ def load_supernet(run: RunDir, space: SearchSpace) -> Supernet:
     return net.eval()
 
 
-def inherited(net: Supernet, arch: Architecture, task: Task, prepared: Prepared, size: int, split: str = "valid",
+def inherited(net: Supernet, arch: Architecture, task: Task, prepared: Prepared, recipe: Recipe, split: str = "valid",
               full: bool = False, limit: int | None = None) -> dict[str, float]:
-    """The metrics of an architecture on the supernet's weights."""
-    device = next(net.parameters()).device
-    with torch.no_grad():
-        return task.evaluate(lambda batch: run_model(net, arch, batch.to(device)), prepared, split, size=size,
+    """The metrics of an architecture on the supernet's weights, in the precision it was trained in.
+
+    Raises:
+        InputError: there is not enough memory.
+    """
+    device, size = next(net.parameters()).device, recipe.batch_size
+    remedy = f"end other programs, or train with a batch_size below {size}: as many sequences are evaluated at a time"
+    with torch.no_grad(), enough_memory(f"evaluation of {arch.key[:12]}", remedy):
+        return task.evaluate(lambda batch: predict(net, arch, batch.to(device), recipe), prepared, split, size=size,
                              limit=limit, full=full)
+
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def place(model: Model, recipe: Recipe) -> Model:
+    """The model on the recipe's device, in the type its weights keep. Raises InputError where there is no device."""
+    return model.to(pick_device(recipe.device), torch.float64 if recipe.precision == "fp64" else torch.float32)
 
 
 def pick_device(name: str) -> torch.device:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 
@@ -28,7 +29,7 @@ def train(*, space: str | None, task: str | None, data: Sequence[str], run: str 
     else:
         found = _started(space, task, data, run, settings, workers)
     with found.locked():
-        prepared = _prepared(found, new=resume is None)
+        prepared = _prepared(found, resume is None, {"workers": workers, "ray": address if workers > 1 else None})
         for note in prepared.notes:
             console.print(f"note: {note}", markup=False)
         return _Training(found, prepared, workers, address, console).run()
@@ -42,9 +43,7 @@ def _started(space: str | None, task: str | None, data: Sequence[str], run: str 
     config = RunConfig(space=space, task=task, data=parse_settings(data, "--data"),
                        training=make_recipe(parse_settings(settings, "--set")))
     _check_machine(config.training, workers)
-    family = tasks.get(task).family
-    if load_space(space).family != family:
-        raise InputError(f"task {task}", f"needs a space of the family {family}; {space} is {load_space(space).family}")
+    tasks.get(task).check(load_space(space))
     return RunDir.create(run, config)
 
 
@@ -79,7 +78,7 @@ def _check_machine(recipe: Recipe, workers: int) -> None:
         raise InputError("--workers", f"{workers} workers cannot share a batch_size of {recipe.batch_size}")
 
 
-def _prepared(run: RunDir, new: bool) -> Prepared:
+def _prepared(run: RunDir, new: bool, start: Mapping[str, Any]) -> Prepared:
     """The run's data, and a note of which they are; a new run without data is no run."""
     try:
         prepared = stage.prepare(run)
@@ -87,7 +86,9 @@ def _prepared(run: RunDir, new: bool) -> Prepared:
         if new:
             run.discard()
         raise
-    run.write_manifest({"data_fingerprint": prepared.fingerprint, "seed": run.config().training.seed})
+    recipe, step = run.config().training, newest_step(run.path / "checkpoints")
+    run.write_manifest({"data_fingerprint": prepared.fingerprint, "seed": recipe.seed},
+                       {"step": step, **start, "device": recipe.device})
     return prepared
 
 
@@ -107,7 +108,7 @@ class _Training:
         if start:
             self.console.print(f"going on after step {start:,} of {recipe.steps:,}")
         bar = Bar(self.console, recipe.steps, start)
-        with interruptible() as stop, bar.bar:
+        with interruptible(self.console) as stop, bar.bar:
             if self.workers == 1:
                 files = Files(self.folder.path, start, recipe.log_every)
                 done = stage.train(self.folder, Several((files, bar)), stop, prepared=self.prepared)
@@ -122,11 +123,13 @@ class _Training:
         path, name = self.folder.path, self.folder.name
         if not done:
             step = newest_step(path / "checkpoints")
-            self._print(f"stopped after step {step:,}; go on with: nas train --resume {name}")
+            self._print(f"stopped after step {step:,}; go on with: {self.folder.resume_command()}")
             return
         progress = read_progress(Checkpoints(path / "checkpoints", 1).all()[-1] / "state.json")
         if progress.stopped_early:
             self._print(f"stopped early: no better loss since step {progress.best_step:,}")
+        if self.folder.config().training.patience and progress.best_loss is not None:
+            self._print(f"the weights are those of step {progress.best_step:,}, the best evaluation")
         if progress.skipped:
             self._print(f"{progress.skipped:,} steps had no finite gradient and were skipped")
         self._print(f"trained for {progress.step:,} steps, {progress.tokens:,} tokens: {self.folder.weights_path}")

@@ -37,13 +37,11 @@ class Ceiling:
         perfect: expected tau of a predictor that knows every true loss, against one training.
         low: the same if the noise is at the upper end of its interval.
         high: the same if it is at the lower end.
-        retrained: expected tau between two trainings with different seeds.
     """
 
     perfect: float
     low: float
     high: float
-    retrained: float
 
 
 def seed_noise(first: Floats, second: Floats) -> Noise | None:
@@ -65,17 +63,14 @@ def ceiling(losses: Floats, noise: Noise, seed: int) -> Ceiling | None:
     """What the noise leaves to reach among architectures of these trained losses; None for fewer than two."""
     if len(losses) < 2:
         return None
-    perfect, retrained = _expected(losses, noise.sigma, seed)
-    return Ceiling(perfect, _expected(losses, noise.high, seed)[0], _expected(losses, noise.low, seed)[0], retrained)
+    return Ceiling(*(_expected(losses, sigma, seed) for sigma in (noise.sigma, noise.high, noise.low)))
 
 
-def _expected(losses: Floats, sigma: float, seed: int) -> tuple[float, float]:
-    """Mean tau of (true losses, one training) and of (one training, another), simulated."""
+def _expected(losses: Floats, sigma: float, seed: int) -> float:
+    """Mean tau of the true losses with those of one training, simulated."""
     true = _true_losses(losses, sigma)
-    noise = np.random.default_rng(seed).normal(0, sigma, (SIMULATIONS, 2, len(losses)))
-    perfect = [tau(true, true + one) or 0.0 for one, _ in noise]
-    retrained = [tau(true + one, true + other) or 0.0 for one, other in noise]
-    return float(np.mean(perfect)), float(np.mean(retrained))
+    noise = np.random.default_rng(seed).normal(0, sigma, (SIMULATIONS, len(losses)))
+    return float(np.mean([tau(true, true + one) or 0.0 for one in noise]))
 
 
 def _true_losses(losses: Floats, sigma: float) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,14 @@ import pandas as pd
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
-from nas.ranking.statistics import GROUP, INHERITED, REPEAT, TRAINED, Comparison, Report
+from nas.ranking.statistics import GROUP, INHERITED, REPEAT, TRAINED, WORDS, Comparison, Report
 from search_spaces import InputError
+from supernet.writing import whole
 
 ENDINGS = (".png", ".svg")
 MARKS = {"spread": ("#0072B2", "o", "spread over the range of MACs"),
          "band": ("#D55E00", "D", "band: MACs within 10 % of each other")}
 """Colour, shape and words of each group; the colours are told apart by colour-blind eyes, the shapes by all."""
-LABELS = {INHERITED: "validation loss with inherited weights", "params": "parameters", "macs": "MACs"}
 SMALL = ("params", "macs")
 
 
@@ -39,9 +38,8 @@ def scatter(frame: pd.DataFrame, report: Report, path: Path) -> None:
     panels[INHERITED].set_ylabel("validation loss trained from scratch")
     canvas.legend(*panels[INHERITED].get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False)
     canvas.supxlabel(_footnote(report), x=0.01, ha="left", fontsize=8.5, color="0.25")
-    unfinished = path.with_name(f".{path.name}.part")
-    canvas.savefig(unfinished, format=path.suffix[1:], dpi=150)
-    os.replace(unfinished, path)
+    with whole(path) as temporary:
+        canvas.savefig(temporary, format=path.suffix[1:], dpi=150)
 
 
 def _panel(axes: Any, frame: pd.DataFrame, report: Report, name: str) -> None:
@@ -51,7 +49,7 @@ def _panel(axes: Any, frame: pd.DataFrame, report: Report, name: str) -> None:
         rows = frame[frame[GROUP] == group]
         axes.scatter(rows[name], rows[TRAINED], s=size, c=colour, marker=marker, edgecolors="white", linewidths=0.6,
                      label=f"{words} (n = {len(rows)})", zorder=2)
-    axes.set_xlabel(LABELS[name])
+    axes.set_xlabel(WORDS[name])
     axes.set_ylabel("trained loss")
     axes.set_title(f"all: {_tau(report.overall, name)}\nband: {_tau(report.band, name)}", loc="left", fontsize=9)
     axes.grid(color="0.9", linewidth=0.6)

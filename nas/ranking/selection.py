@@ -59,7 +59,7 @@ def choose(space: SearchSpace, n: int, seed: int, seq_len: int) -> list[Chosen]:
         InputError: n is less than 4, or the space has fewer distinct architectures.
     """
     if n < LEAST:
-        raise InputError("n", f"{n} is not allowed; allowed: {LEAST} or more architectures")
+        raise InputError("-n", f"{n} is not allowed; allowed: {LEAST} or more architectures")
     pool, window = _pool_and_window(space, n, seed, seq_len)
     band = _evenly(window, min(n // 2, len(window)), lambda candidate: candidate.cost.params)
     band = band if len(band) > 1 else []

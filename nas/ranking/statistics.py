@@ -19,8 +19,11 @@ from nas.ranking.ceiling import Ceiling, Noise, ceiling, seed_noise
 from nas.ranking.kendall import Floats, bootstrap, interval, tau, taus
 
 INHERITED, TRAINED, REPEAT, GROUP = "inherited_loss", "trained_loss", "repeat_loss", "group"
-BASELINES = ("params", "non_embedding_params", "macs", "depth")
-PREDICTORS = (INHERITED, *BASELINES)
+WORDS = {INHERITED: "the supernet's loss", "params": "parameters",
+         "non_embedding_params": "parameters without embeddings", "macs": "MACs", "depth": "depth"}
+"""Every predictor, as a reader knows it."""
+PREDICTORS = tuple(WORDS)
+BASELINES = PREDICTORS[1:]
 RESAMPLES = 10_000
 
 
@@ -81,6 +84,8 @@ class Report:
         band: those of about equal multiply-adds, where size tells little.
         noise: None where nothing was trained twice.
         dropped: rows left out because a loss is not finite.
+        steps: of each training from scratch, where that is known.
+        supernet_steps: of the supernet's, where that is known.
     """
 
     overall: Comparison
@@ -89,6 +94,8 @@ class Report:
     dropped: int
     resamples: int
     seed: int
+    steps: int | None = None
+    supernet_steps: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""

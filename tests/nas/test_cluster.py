@@ -108,5 +108,6 @@ def test_more_workers_than_cpus_are_refused():
 
 
 def test_calls_run_in_parallel_and_end_on_stop():
-    assert sorted(in_parallel(pow, [(2, i) for i in range(5)], 2, lambda: False)) == [1, 2, 4, 8, 16]
-    assert list(in_parallel(pow, [(2, 2)], 2, lambda: True)) == []
+    calls = [(2, i) for i in range(5)]
+    assert sorted(in_parallel(pow, calls, 10, 2, True, lambda: False)) == [1, 2, 4, 6, 8]
+    assert list(in_parallel(pow, [(2, 2)], 10, 2, False, lambda: True)) == []

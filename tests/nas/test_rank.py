@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from nas import rank, rank_command, scratch
+from nas import train as stage
 from nas.ranking import ceiling
 from nas.ranking.plot import scatter
 from nas.run_dir import RunDir
 from search_spaces import load_architecture
+from supernet.recipe import Recipe
 from tests.nas.runs import nas, refused
 
 RANK = ("rank", "a", "-n", "5", "--steps", "4")
@@ -54,7 +56,8 @@ def test_a_report_with_table_figures_and_picture(capsys, fits, monkeypatch):
     monkeypatch.setattr(rank, "scatter", scatter)
     code, out, err = nas(capsys, *RANK)
     assert (code, err) == (0, "")
-    for text in ("5 architectures, all", "of nearly equal MACs", "the supernet's loss", "parameters", "depth",
+    for text in ("each was trained from scratch for 4 steps, the supernet for 6", "5 architectures, all",
+                 "of nearly equal MACs", "the supernet's loss", "parameters", "depth",
                  "two trainings that differ in the seed alone"):
         assert text in out
     assert fits == [4] * 7  # five, and two of them from a second seed
@@ -64,6 +67,7 @@ def test_a_report_with_table_figures_and_picture(capsys, fits, monkeypatch):
     assert all(float(row["trained_loss"]) > 0 and float(row["inherited_loss"]) > 0 for row in rows)
     figures = json.loads(Path("runs/a/rank/ranking.json").read_text("utf-8"))
     assert (figures["schema_version"], figures["steps"], figures["overall"]["n"]) == (1, 4, 5)
+    assert figures["supernet_steps"] == 6
     assert Path("runs/a/rank/ranking.svg").read_text("utf-8").lstrip().startswith("<?xml")
 
 
@@ -130,6 +134,28 @@ def test_stopped_it_goes_on_when_called_again(capsys, monkeypatch, fits):
     assert nas(capsys, *RANK)[0] == 0
     assert fits == [4, 4, 2, 2, 4, 4, 4, 4]
     assert table() == straight
+
+
+def test_stopped_while_the_supernet_is_evaluated_it_stops(capsys, monkeypatch):
+    honest, seen = stage.inherited, []
+
+    def inherited(*rest, **more):
+        seen.append(1)
+        if len(seen) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return honest(*rest, **more)
+
+    monkeypatch.setattr(stage, "inherited", inherited)
+    code, out, err = nas(capsys, *RANK)
+    assert (code, err, len(seen)) == (130, "", 2)
+    assert "stopping at the next chance" in out and "go on with the same command: nas rank a -n 5 --steps 4" in out
+    assert not Path("runs/a/rank/ranking.csv").exists()
+
+
+@pytest.mark.parametrize(("steps", "warmup"), [(500, 50), (1000, 100), (3000, 300), (1, 0)])
+def test_the_warmup_is_the_same_part_of_any_number_of_steps(steps, warmup):
+    recipe = rank.from_scratch(Recipe(steps=1000, warmup=100, layerdrop=0.2, patience=3), steps)
+    assert (recipe.steps, recipe.warmup, recipe.layerdrop, recipe.patience) == (steps, warmup, 0, 0)
 
 
 def test_an_unfinished_run_is_refused_with_the_command_that_finishes_it(capsys):

@@ -78,8 +78,20 @@ class TestFiles:
         assert config["training"] == {**Recipe(**SETTINGS).model_dump(), "seed": 3}
         manifest = json.loads(Path("runs/a/manifest.json").read_text("utf-8"))
         assert manifest["schema_version"] == 1 and manifest["seed"] == 3
-        assert {"torch", "ray", "optuna"} <= set(manifest["versions"])
         assert len(manifest["space_sha256"]) == len(manifest["data_fingerprint"]) == 64
+        (start,) = manifest["starts"]
+        assert {"torch", "ray", "optuna"} <= set(start["versions"])
+        assert (start["step"], start["workers"], start["ray"], start["device"]) == (0, 1, None, "cpu")
+
+    def test_a_resumed_run_keeps_what_its_manifest_told(self, capsys, finished):
+        finished()
+        path = Path("runs/a/manifest.json")
+        before = {**json.loads(path.read_text("utf-8")), "of an older program": 1}
+        path.write_text(json.dumps(before), "utf-8")
+        assert nas(capsys, "train", "--resume", "a", "--set", "device=auto")[0] == 0
+        after = json.loads(path.read_text("utf-8"))
+        assert after == {**before, "starts": [*before["starts"], after["starts"][1]]}
+        assert (after["starts"][1]["step"], after["starts"][1]["device"]) == (6, "auto")
 
     def test_metrics_have_a_row_for_everything(self, capsys):
         started(capsys, log_every=3)
@@ -92,8 +104,18 @@ class TestFiles:
         assert values[6, "valid/loss"] == pytest.approx(
             (values[6, "valid/largest/loss"] + values[6, "valid/smallest/loss"]) / 2)
 
-    def test_the_weights_are_the_averaged_ones_and_load(self, capsys):
-        started(capsys, ema=0.5)
+    def test_only_what_is_trained_is_evaluated_and_named(self, capsys):
+        started(capsys, "largest", strategy="largest", steps=2)
+        names = {name for _, name, _ in metrics("largest")}
+        assert {"train/loss_largest", "valid/largest/loss"} <= names
+        assert not any("smallest" in name for name in names)
+        started(capsys, "single", strategy="single", steps=2)
+        losses = {name for _, name, _ in metrics("single") if name.startswith("train/loss")}
+        assert losses == {"train/loss_sample"}
+
+    @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp64"])
+    def test_the_weights_are_the_averaged_ones_and_load(self, capsys, precision):
+        started(capsys, ema=0.5, patience=0, precision=precision)
         run = RunDir.open("a")
         kept = load_tensors(run.weights_path)
         newest = load_tensors(run.path / "checkpoints/step-00000006/state.safetensors")
@@ -102,9 +124,10 @@ class TestFiles:
         prepared = stage.prepare(run)
         net = stage.load_supernet(run, prepared.space)
         assert isinstance(net, Supernet) and not net.training
-        found = stage.inherited(net, prepared.space.largest(), tasks.get("lm"), prepared, 2, limit=4)
+        recipe = run.config().training
+        found = stage.inherited(net, prepared.space.largest(), tasks.get("lm"), prepared, recipe, limit=4)
         last = {name: value for step, name, value in metrics("a") if step == 6}
-        assert found["loss"] == pytest.approx(last["valid/largest/loss"], rel=1e-6)
+        assert found["loss"] == last["valid/largest/loss"]
 
     def test_the_space_is_fitted_to_the_data(self, capsys):
         Path("space.yaml").write_text(Path("space.yaml").read_text("utf-8").replace("60", "999"), "utf-8")
@@ -205,7 +228,8 @@ class TestStopping:
         before = signal.getsignal(number)
         code, out, err = interrupted(capsys, monkeypatch, options("a", checkpoint_every=100), at=3, number=number)
         assert (code, err) == (130, "")
-        assert "stopped after step 3; go on with: nas train --resume a" in out
+        assert "stopping at the next chance; once more breaks off" in out
+        assert "stopped after step 3; go on with: nas train --resume a\n" in out
         assert newest_step(Path("runs/a/checkpoints")) == 3
         assert not Path("runs/a/supernet.safetensors").exists()
         assert signal.getsignal(number) == before
@@ -255,11 +279,29 @@ class TestStopping:
         losses = iter([1.0, 2.0, 3.0])
         monkeypatch.setattr(stage, "evaluator", lambda *_, **__: lambda trainer: {"loss": next(losses)})
         out = started(capsys, steps=50, evaluate_every=2, patience=2)
-        assert "stopped early: no better loss since step 2" in out
+        assert "stopped early: no better loss since step 2\n" in out
+        assert "the weights are those of step 2, the best evaluation" in out
         assert "1 steps had no finite gradient and were skipped" in out
         assert "trained for 6 steps" in out
         assert (2, "train/skipped", 1.0) in metrics("a")
         assert caplog.text == ""
+
+
+    def test_the_weights_are_those_of_the_best_evaluation_also_when_resumed(self, capsys, monkeypatch):
+        wanted = {2: 3.0, 4: 1.0, 6: 2.0, 8: 2.5, 10: 2.0}
+        monkeypatch.setattr(stage, "evaluator",
+                            lambda *_, **__: lambda trainer: {"loss": wanted[trainer.progress.step]})
+        settings = {**LIVELY, "steps": 50, "patience": 3, "keep": 1, "checkpoint_every": 3}
+        started(capsys, "straight", **settings)
+        folder = Path("runs/straight/checkpoints")
+        assert sorted(path.name for path in folder.iterdir()) == ["step-00000004", "step-00000010"]
+        best = load_tensors(folder / "step-00000004/state.safetensors")
+        kept = load_tensors(Path("runs/straight/supernet.safetensors"))
+        assert all(torch.equal(tensor, best[f"ema/{name}"]) for name, tensor in kept.items())
+        for at in (3, 5, 9):
+            assert interrupted(capsys, monkeypatch, options(f"at{at}", **settings), at=at)[0] == 130
+            assert nas(capsys, "train", "--resume", f"at{at}")[0] == 0
+            assert state(f"at{at}") == state("straight")
 
 
 class TestTrouble:
@@ -272,6 +314,17 @@ class TestTrouble:
             err = refused(capsys, *options("a"))
         assert "out of memory; lower batch_size (it is 2; with accumulate=2" in err
         assert nas(capsys, "train", "--resume", "a")[0] == 0
+
+    def test_memory_that_runs_out_in_an_evaluation_is_told(self, capsys, monkeypatch, finished):
+        def evaluate(*_, **__):
+            raise MemoryError
+
+        finished()
+        monkeypatch.setattr(type(tasks.get("lm")), "evaluate", evaluate)
+        assert "evaluation after step 2: out of memory; lower batch_size (it is 2" in refused(capsys, *options("b"))
+        err = refused(capsys, "evaluate", "a")
+        assert "out of memory; end other programs, or train with a batch_size below 2" in err
+        assert "evaluation after step 1: out of memory" in refused(capsys, "rank", "a", "-n", "4", "--steps", "1")
 
     def test_gradients_that_are_never_finite_are_told(self, capsys):
         err = refused(capsys, *options("a", lr=1e30, clip=0, steps=50, bad_steps=3, weight_decay=0, checkpoint_every=1))
@@ -328,6 +381,14 @@ class TestTrouble:
         assert "manifest.json: is not JSON; delete it" in refused(capsys, "train", "--resume", "a")
 
 
+def test_the_command_that_goes_on_is_complete(finished):
+    finished()
+    run = RunDir.open("a")
+    assert run.resume_command() == "nas train --resume a"
+    run.write_manifest({}, {"workers": 2, "ray": "auto"})
+    assert run.resume_command() == "nas train --resume a --workers 2 --ray auto"
+
+
 def _hold(folder, ready, done):
     os.chdir(folder)
     with RunDir.open("a").locked():
@@ -336,6 +397,13 @@ def _hold(folder, ready, done):
 
 
 class TestLock:
+    def test_a_run_is_made_by_one_process_only(self, capsys):
+        Path("runs/a").mkdir(parents=True)
+        with RunDir("a").locked():
+            assert "runs/a: another process is at work on this run" in refused(capsys, *options("a"))
+        assert [path.name for path in Path("runs/a").iterdir()] == [".lock"]
+        assert nas(capsys, *options("a"))[0] == 0
+
     def test_two_processes_do_not_work_on_one_run(self, capsys, here, finished):
         finished()
         context = multiprocessing.get_context("fork")
