@@ -81,7 +81,8 @@ class LatencyModel:
         for step in phase_steps(arch, phase):  # the error of a unit that occurs n times counts n times
             row = self.row(step.unit, phase)
             units[step.unit] = units.get(step.unit, 0.0) + scale(calibration, step.unit) * (row.high - row.low) / 2
-        half = math.hypot(1.96 * calibration.error * ms, *units.values())
+        errors = (1.96 * calibration.error * ms, *units.values())
+        half = sum(errors) if self.estimated else math.hypot(*errors)  # a specification is wrong for all units alike
         return max(ms - half, 0.0), ms + half
 
     def breakdown(self, arch: Architecture, phase: str = "prefill") -> list[Part]:
@@ -113,7 +114,8 @@ class LatencyModel:
 
     def features(self, archs: Sequence[Architecture], phase: str) -> Floats:
         """What a regression on whole models reads: per role the sums of what its units do, and how many there are."""
-        return np.array([self._features(arch, phase) for arch in archs]).reshape(len(archs), -1)
+        rows = [self._features(arch, phase) for arch in archs]
+        return np.array(rows, dtype=np.float64).reshape(len(archs), len(self.feature_names()))
 
     def feature_names(self) -> list[str]:
         """The columns of `features`."""

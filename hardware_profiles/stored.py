@@ -10,7 +10,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hardware_profiles.profile import Device
+from hardware_profiles.profile import Device, load_profile
 from search_spaces.errors import Fault, InputError
 from search_spaces.units import Unit
 
@@ -70,6 +70,8 @@ class Stored(_Strict):
     recorded: dict[str, str] = {}
     calibration: dict[str, Calibration] = {}
     memory: Memory | None = None
+    seen: tuple[str, ...] = ()
+    """Keys of the whole models that went into it."""
     whole: dict[str, Any] = {}
     """Per phase a regression on whole models, where units could not be timed alone."""
 
@@ -79,11 +81,16 @@ class Stored(_Strict):
 
 
 def folder_of(profile_or_path: str | Path) -> Path:
-    """The folder of a measured profile: of a device's name under `runs/profiles`, or a path."""
+    """The folder of a measured profile: given itself, or by a device's name or YAML file under `runs/profiles`."""
     path = Path(profile_or_path)
-    if path.is_dir() or len(path.parts) > 1:
-        return path
-    return ROOT / (re.sub(r"[^\w.+-]+", "-", str(profile_or_path)).strip(".-") or "device")
+    if path.suffix in (".yaml", ".yml"):
+        return named_folder(load_profile(path).name)
+    return path if (path / "profile.yaml").is_file() or len(path.parts) > 1 else named_folder(str(path))
+
+
+def named_folder(name: str) -> Path:
+    """The folder of a device's name, whatever that holds."""
+    return ROOT / (re.sub(r"[^\w.+-]+", "-", name).strip(".-") or "device")
 
 
 def read_stored(folder: Path) -> Stored:
@@ -114,10 +121,14 @@ def scale(calibration: Calibration, unit: Unit) -> float:
     return calibration.scales.get(group(unit), 1.0)
 
 
-def differences(stored: Stored, versions: Mapping[str, str], device: Device) -> list[str]:
-    """What a latency depends on and is not as it was measured: each a sentence."""
+def differences(stored: Stored, today: Mapping[str, str], device: Device) -> list[str]:
+    """What a latency depends on and is not as it was measured: each a sentence.
+
+    Args:
+        today: versions and the processor of a measurement made now; empty where nobody knows.
+    """
     found = []
-    for name, now in versions.items():
+    for name, now in today.items():
         before = stored.recorded.get(name)
         if before is not None and before != now:
             found.append(f"measured with {name} {before}, this is {now}")

@@ -16,10 +16,10 @@ from rich.text import Text
 from hardware_profiles import runtimes, transports
 from hardware_profiles.latency import LatencyModel
 from hardware_profiles.profile import PHASES, Device, load_profile, shipped_devices
-from hardware_profiles.stored import differences, folder_of, read_stored
+from hardware_profiles.stored import differences, folder_of, named_folder, read_stored
 from nas import resolve
 from nas.profiling.check import Check, check
-from nas.profiling.stage import Profiled, Profiling, versions_here
+from nas.profiling.stage import Profiled, Profiling, today
 from nas.profiling.timing import Stopped, Watching
 from nas.profiling.whole import Fitted, fit_whole
 from nas.progress import interruptible
@@ -101,7 +101,9 @@ def profile(device_name: str, space_name: str | None, budget: str, out: str | No
             n_check: int | None, measurements: str | None, console: Console) -> Outcome | None:
     """Profile a device, check a profile, or fit one on a file; None where it was stopped. Raises InputError."""
     device, budget_s = load_profile(device_name), parse_time(budget)
-    folder = Path(out) if out else folder_of(device.name)
+    folder = Path(out) if out else named_folder(device.name)
+    if n_check is not None and measurements is not None:
+        raise InputError("--from", "does not go with --check; fit first, then check")
     if n_check is not None and not (folder / "profile.yaml").is_file():
         raise InputError(str(folder), f"is no profile yet; run nas profile {device_name} --space SPACE first")
     space_name = space_name or _last_space(folder)
@@ -138,6 +140,8 @@ def _phases(device: Device, space: SearchSpace, asked: list[str]) -> list[str]:
     if "decode" in asked and space.family == "encoder":
         raise InputError("--phase", f"decode: the space {space.name} holds encoders, which do not decode")
     wanted = asked or [phase for phase in device.phases if phase == "prefill" or space.family != "encoder"]
+    if not wanted:
+        raise InputError(device.name, f"its file asks for decode only, and the space {space.name} holds encoders")
     return list(dict.fromkeys(wanted))
 
 
@@ -164,7 +168,7 @@ def check_table(checks: list[Check]) -> RenderableType:
     for found in checks:
         made = table(found.phase, "error", "within 10 %", "tau", "tau in one depth",
                      right=("error", "within 10 %", "tau", "tau in one depth"))
-        for name, quality in (("this profile", found.predicted), ("naive table", found.naive),
+        for name, quality in (("this profile", found.predicted), (found.naive_is, found.naive),
                               ("in proportion to MACs", found.macs)):
             made.add_row(name, f"{100 * quality.mape:.1f} %", f"{100 * quality.within:.0f} %", _number(quality.tau),
                          _number(quality.tau_within_depth))
@@ -184,7 +188,7 @@ def devices_data() -> list[dict[str, Any]]:
     for name in shipped_devices():
         device = load_profile(name)
         why = "" if device.estimated else runtimes.get(device.runtime).missing() or _unreachable(device)
-        measured = (folder_of(name) / "profile.yaml").is_file()
+        measured = not device.estimated and (folder_of(name) / "profile.yaml").is_file()
         rows.append({"name": name, "kind": device.kind, "runtime": device.runtime, "precision": device.precision,
                      "threads": device.threads, "transport": device.transport["kind"], "estimated": device.estimated,
                      "available": not why, "why_not": why, "measured": measured, "description": device.description})
@@ -219,7 +223,7 @@ def latency_data(profile_name: str, arch_name: str, phase: str, sample: int | No
     data: dict[str, Any] = {"device": model.stored.device.name, "architecture": named.arch.key, "phase": phase,
                             "ms": model.predict(named.arch, phase), "low": low, "high": high,
                             "estimated": model.estimated, "conditions": model.stored.conditions.model_dump(),
-                            "warnings": differences(model.stored, versions_here(model.stored.device),
+                            "warnings": differences(model.stored, today(model.stored.device),
                                                     _device_now(model.stored.device))}
     if model.stored.memory is not None:
         data["peak_bytes"] = model.predict_memory(named.arch)

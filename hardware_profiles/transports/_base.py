@@ -71,10 +71,11 @@ class Job:
     def key(self) -> str:
         """Which job this is: SHA-256 of what is timed, in what, and with what options.
 
-        The protocol and earlier rounds do not count, for they may change between two calls; nor do the bytes of the
-        models, for two compilations of one workload need not be equal.
+        Of the protocol the seed counts, which tells repeated measurements apart; the rest and earlier rounds may change
+        between two calls. So may the bytes of the models: two compilations of one workload need not be equal.
         """
         data = {"schema_version": measure.SCHEMA_VERSION, "runtime": self.runtime, "options": dict(self.options),
+                "seed": self.protocol.seed,
                 "reference": self.reference, "memory_of": self.memory_of,
                 "workloads": sorted((each.name, [dict(one) for one in each.inputs]) for each in self.models)}
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()

@@ -138,7 +138,8 @@ class Transport(Base):
 
     def _seconds(self, client: Adb, words: list[str], name: str) -> float:
         output, log = client.started(words, self.settings.folder, self.settings.logcat, self.settings.pattern)
-        found = re.search(self.settings.pattern, output) or re.search(self.settings.pattern, log)
+        matches = list(re.finditer(self.settings.pattern, output)) or list(re.finditer(self.settings.pattern, log))
+        found = matches[-1] if matches else None  # the log may hold earlier runs under the same number of process
         says = " | ".join((output + log).split("\n"))[-160:].strip(" |") or "nothing"
         if not found:
             raise InputError(self.device_name, f"the runner printed no time for {name}, but {says!r}; set "

@@ -28,7 +28,8 @@ ANSWER_S = 60
 WAIT_S = LEASE_S + 5
 """Seconds to wait for a measurement of a connection that broke: it ends by itself."""
 _RUN_HERE = {"proxycommand", "localcommand", "permitlocalcommand", "knownhostscommand", "pkcs11provider",
-             "securitykeyprovider", "include", "match", "host", "batchmode", "remotecommand", "requesttty"}
+             "securitykeyprovider", "include", "match", "host", "batchmode", "remotecommand", "requesttty",
+             "xauthlocation", "forwardx11", "forwardx11trusted", "forwardagent"}
 
 
 class Settings(TransportSettings):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from nas.profiling.stage import Profiling
 from nas.profiling.timing import Bench
 from nas.profiling.workloads import Workload
 from nas.ranking.kendall import tau
-from nas.run_dir import write_json
+from nas.run_dir import write_json, write_text
 from search_spaces import Architecture
 from search_spaces.units import Unit
 
@@ -51,6 +50,7 @@ class Check:
     overlap: int
     noise_floor: float
     predicted: Quality
+    naive_is: str
     naive: Quality
     macs: Quality
     inside_interval: float
@@ -69,8 +69,10 @@ class Check:
 def check(profiling: Profiling, phase: str, n: int, budget_s: float) -> Check:
     """Measure n held-out models twice, one time after the other, and compare. Saved in the profile's folder."""
     model, calibrated = profiling.model(), profiling.calibration_models()
-    seen = {arch.key for arch in calibrated}
+    seen = {*profiling.stored.seen, *(arch.key for arch in calibrated)}
     archs = draw_models(profiling.space, n, f"check-{phase}", avoid=seen)
+    predicted = model.predict_many(archs, phase)
+    intervals = [model.interval(arch, phase) for arch in archs]
     bench, wholes = profiling.bench(), [Workload(phase, arch) for arch in archs]
     reference = Workload(phase, calibrated[-1])
     bench.prepare([*wholes, reference])
@@ -80,15 +82,16 @@ def check(profiling: Profiling, phase: str, n: int, budget_s: float) -> Check:
         passes.append(np.array([timings[whole.name].ms for whole in wholes]))
     measured = (passes[0] + passes[1]) / 2
     works = {unit: row.work for (known, unit), row in model.table.items() if known == phase}
-    intervals = [model.interval(arch, phase) for arch in archs]
     found = Check(
-        phase=phase, n=n, overlap=len(seen & {arch.key for arch in archs}),
+        phase=phase, n=n, overlap=len(set(profiling.stored.seen) & {arch.key for arch in archs}),
         noise_floor=float(np.mean(np.abs(passes[0] - passes[1]) / measured)),
-        predicted=quality(model.predict_many(archs, phase), measured, archs),
-        naive=quality(naive(model, archs, phase, bench), measured, archs),
+        predicted=quality(predicted, measured, archs), naive_is="uncalibrated table" if bench.runtime.SUFFIX else
+        "naive table", naive=quality(naive(model, archs, phase, bench), measured, archs),
         macs=quality(_proportional(archs, works, phase, measured), measured, archs),
         inside_interval=float(np.mean([low <= ms <= high for (low, high), ms in zip(intervals, measured)])))
-    _save(profiling.out, found, archs, measured, model.predict_many(archs, phase))
+    _save(profiling.out, found, archs, measured, predicted)
+    for number in (1, 2):
+        bench.forget(f"check-{phase}-{number}")
     return found
 
 
@@ -125,10 +128,5 @@ def _proportional(archs: Sequence[Architecture], works: dict[Unit, Work], phase:
 def _save(folder: Path, found: Check, archs: Sequence[Architecture], measured: Floats, predicted: Floats) -> None:
     lines = ["key,measured_ms,predicted_ms\n"]
     lines += [f"{arch.key},{ms:.6g},{guess:.6g}\n" for arch, ms, guess in zip(archs, measured, predicted)]
-    (folder / f"check-{found.phase}.csv").write_text("".join(lines), "utf-8")
+    write_text(folder / f"check-{found.phase}.csv", "".join(lines))
     write_json(folder / f"check-{found.phase}.json", found.to_dict())
-
-
-def read_checks(folder: Path) -> list[dict[str, Any]]:
-    """The saved checks of a profile."""
-    return [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("check-*.json"))]

@@ -28,7 +28,7 @@ def units_of(space: SearchSpace, phase: str) -> list[Unit]:
 
 
 def spread_units(works: Mapping[Unit, Work], n: int) -> list[Unit]:
-    """The n units that say most about the rest: of each role its share, each far from those already taken.
+    """The n units that say most about the rest: each as far as can be from those already taken.
 
     At least the cheapest and the dearest of every kind are taken, so that nothing lies outside what was timed.
     """
@@ -57,8 +57,7 @@ def _ends(units: Sequence[Unit], works: Mapping[Unit, Work]) -> list[Unit]:
 
 def unit_points(works: Mapping[Unit, Work]) -> NDArray[np.float64]:
     """Units as points: close where they are alike in kind, dims and work."""
-    columns: dict[str, int] = {}
-    rows = []
+    rows: list[dict[str, float]] = []
     for unit, work in works.items():
         row = {"macs": np.log2(1 + work.macs) / 2, "moved": np.log2(1 + work.moved_bytes) / 2,
                f"kind {unit.role} {unit.block.kind}": 4.0}
@@ -68,12 +67,8 @@ def unit_points(works: Mapping[Unit, Work]) -> NDArray[np.float64]:
             elif name not in ("vocab_size", "context"):
                 row[name] = float(np.log2(1 + value)) / 2
         rows.append(row)
-        columns |= {name: len(columns) for name in row if name not in columns}
-    points = np.zeros((len(rows), len(columns)))
-    for i, row in enumerate(rows):
-        for name, value in row.items():
-            points[i, list(columns).index(name)] = value
-    return points
+    names = sorted({name for row in rows for name in row})
+    return np.array([[row.get(name, 0.0) for name in names] for row in rows])
 
 
 def _distances(points: NDArray[np.float64], i: int) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,9 @@ class Compiler:
                     yield waiting[future], future.result()
                     if stop():
                         return
+            except BrokenProcessPool:
+                raise InputError(self.device.name, "a compiling process was killed, most likely for lack of memory; "
+                                                   "what is compiled is kept, call again to go on") from None
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 

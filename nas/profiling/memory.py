@@ -15,9 +15,9 @@ from scipy.optimize import nnls
 from hardware_profiles import measure, runtimes
 from hardware_profiles.latency import LatencyModel
 from hardware_profiles.stored import Conditions, Memory
-from nas.profiling.timing import Bench, Rounds
+from nas.profiling.timing import Bench, Rounds, Stopped
 from nas.profiling.workloads import Workload
-from search_spaces import Architecture
+from search_spaces import Architecture, InputError
 
 Floats = NDArray[np.float64]
 LEAST = 1e6
@@ -55,6 +55,8 @@ def measure_peaks(bench: Bench, smallest: Architecture, archs: Sequence[Architec
         return np.array([_peak_elsewhere(bench, first, workload) for workload in workloads])
     peaks = []
     for workload in workloads:
+        if bench.stop():
+            raise Stopped
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as fresh:
             peaks.append(fresh.submit(_peak_here, first, workload, bench.conditions, bench.device.runtime,
                                       bench.device.runtime_options()).result())
@@ -66,20 +68,28 @@ def _peak_elsewhere(bench: Bench, first: Workload, workload: Workload) -> float:
     rounds = Rounds(bench.folder / "memory.jsonl", workload.name)
     job = bench.job([first, workload], workload, measure.Protocol(), rounds)
     bench.transport.run(replace(job, memory_of=workload.name), found.append, bench.stop)
-    return float(next(line["peak_bytes"] for line in found if "peak_bytes" in line))
+    if bench.stop():
+        raise Stopped
+    peaks = [line["peak_bytes"] for line in found if "peak_bytes" in line]
+    if len(peaks) != 1 or not isinstance(peaks[0], (int, float)) or not peaks[0] >= 0:
+        raise InputError(bench.device.name, f"gave {peaks} as the peak memory of a model; a number of bytes is needed")
+    return float(peaks[0])
 
 
-def _peak_here(first: Workload, workload: Workload, conditions: Conditions, runtime: str,
-               options: dict[str, Any]) -> int:
-    """In a process of its own; what libraries load when the first model runs does not count."""
-    _run_twice(first, conditions, runtime, options)
-    before = measure.start_peak()
-    _run_twice(workload, conditions, runtime, options)
-    return measure.peak_so_far() - before
+def _peak_here(first: Workload, workload: Workload, conditions: Conditions, name: str, options: dict[str, Any]) -> int:
+    """In a process of its own: the weights, and what running raises the memory by.
 
-
-def _run_twice(workload: Workload, conditions: Conditions, runtime: str, options: dict[str, Any]) -> None:
+    What libraries load when the first model runs does not count. A runtime that knows its own memory is asked.
+    """
+    runtime = runtimes.get(name)
     module, inputs = workload.build(conditions)
-    run = runtimes.get(runtime).load(module, inputs, options)
+    if hasattr(runtime, "peak_bytes"):
+        return int(runtime.peak_bytes(module, inputs, options))
+    small, small_inputs = first.build(conditions)
+    runtime.load(small, small_inputs, options)()
+    run = runtime.load(module, inputs, options)
+    weights = sum(each.numel() * each.element_size() for each in module.parameters())
+    before = measure.start_peak()
     run()
     run()
+    return weights + measure.peak_so_far() - before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -27,12 +28,18 @@ def empty_for(unit: Unit, phase: str) -> Workload:
 
 def measured_rows(timings: Mapping[str, Timing], units: Iterable[Unit], works: Mapping[Unit, Work], phase: str,
                   copies: int) -> list[Row]:
-    """The prices of units whose stacks were timed: less what an empty call takes, by the number of copies."""
+    """The prices of units whose stacks were timed: less what an empty call takes, by the number of copies.
+
+    A unit too cheap to be told from an empty call is left out; it has to be interpolated.
+    """
     rows = []
     for unit in units:
         stack, empty = timings[Workload(phase, unit, copies).name], timings[empty_for(unit, phase).name]
-        ms, low, high = (max(value - empty.ms, 0.0) / copies for value in (stack.ms, stack.low, stack.high))
-        rows.append(Row(phase, unit, ms, min(low, ms), max(high, ms), "measured", works[unit]))
+        ms = (stack.ms - empty.ms) / copies
+        below = math.hypot(stack.ms - stack.low, empty.high - empty.ms) / copies
+        above = math.hypot(stack.high - stack.ms, empty.ms - empty.low) / copies
+        if ms > 0:
+            rows.append(Row(phase, unit, ms, max(ms - below, 0.0), ms + above, "measured", works[unit]))
     return rows
 
 

@@ -6,21 +6,24 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hardware_profiles import runtimes
 from hardware_profiles.calibration import calibrate
-from hardware_profiles.latency import LatencyModel
+from hardware_profiles.latency import LatencyModel, phase_steps
 from hardware_profiles.profile import Device
+from hardware_profiles.sanity import check_dependence
 from hardware_profiles.stored import Calibration, Conditions, Stored, read_stored
 from hardware_profiles.table import Table, Work
 from nas.profiling import prices
 from nas.profiling.choice import calibration_models, model_macs, spread_units, units_of
 from nas.profiling.memory import fit_memory
-from nas.profiling.timing import Bench, Stop, Watching
+from nas.profiling.timing import Bench, Stop, Watching, provenance
 from nas.profiling.work import unit_works
 from nas.profiling.workloads import Workload
 from nas.run_dir import write_text
@@ -81,8 +84,11 @@ class Profiling:
     def _check_same(self) -> None:
         """Prices of other conditions cannot stand in one table."""
         before, now = self.stored.conditions.model_dump(), self.conditions.model_dump()
-        before |= {name: getattr(self.stored.device, name) for name in ("runtime", "threads", "precision")}
-        now |= {name: getattr(self.device, name) for name in ("runtime", "threads", "precision")}
+        names = ("name", "runtime", "threads", "precision", "options", "transport")
+        before |= {name: getattr(self.stored.device, name) for name in names}
+        now |= {name: getattr(self.device, name) for name in names}
+        now |= today(self.device)
+        before |= {name: self.stored.recorded.get(name, value) for name, value in today(self.device).items()}
         other = [f"{name} {before[name]} (now {now[name]})" for name in before if before[name] != now[name]]
         if other:
             raise InputError(str(self.out), f"was measured at {', '.join(other)}; give another folder with --out")
@@ -99,7 +105,7 @@ class Profiling:
             else:
                 found.append(self._measure(phase, works, share * budget_s))
             self._write()
-        if not self.device.estimated and self.stored.memory is None:
+        if "prefill" in phases and not self.device.estimated and self.stored.memory is None:
             memory = fit_memory(self.bench(), self.model(), self.calibration_models()[:MEMORY_MODELS])
             self.stored = self.stored.model_copy(update={"memory": memory})
             self._write()
@@ -133,33 +139,49 @@ class Profiling:
         compiling_s = time.monotonic() - start
         timings = bench.time([*workloads, *empties, *wholes], _middle(wholes, works, phase), budget_s,
                              f"{phase}-{self.space.name}")
+        self._check_dependence(phase, models, works, np.array([timings[whole.name].ms for whole in wholes]))
         rows = prices.measured_rows(timings, chosen, works, phase, copies)
+        if 2 * len(rows) < len(chosen):
+            raise InputError(self.device.name, f"{len(chosen) - len(rows)} of {len(chosen)} stacks take no longer than "
+                                               "an empty call; does the device run what it is given?")
         known = rows + [self.table[phase, unit] for unit in reused]
         rows += prices.interpolated_rows(known, works, phase)
         self.table = self.table.with_rows(rows)
         ms = np.array([timings[whole.name].ms for whole in wholes])
         calibration = calibrate(self.model(), models, ms, phase)
-        self._keep(phase, calibration, bench)
+        self._keep(phase, calibration, bench, models)
         shares = [bench.compiled[whole.name].facts["not_delegated"] for whole in wholes
                   if "not_delegated" in getattr(bench.compiled.get(whole.name), "facts", {})]
         return Profiled(phase, len(works), len(chosen), len(reused), compiling_s, bench.spent_s, calibration.error,
                         float(np.mean(shares)) if shares else None)
 
-    def fitted(self, phase: str, table: Table, regressor: dict[str, Any]) -> None:
+    def fitted(self, phase: str, table: Table, regressor: dict[str, Any], archs: Sequence[Architecture]) -> None:
         """Take over what whole models said, and write it."""
         self.table = table
+        seen = dict.fromkeys((*self.stored.seen, *(arch.key for arch in archs)))
         self.stored = self.stored.model_copy(update={
             "whole": {**self.stored.whole, phase: regressor}, "recorded": {"date": str(date.today())},
-            "spaces": self._spaces()})
+            "spaces": self._spaces(), "seen": tuple(seen)})
         self._write()
 
-    def _keep(self, phase: str, calibration: Calibration, bench: Bench) -> None:
-        recorded = {**bench.header.get("versions", {}), **bench.header.get("machine", {}), "date": str(date.today())}
+    def _check_dependence(self, phase: str, models: Sequence[Architecture], works: Mapping[Unit, Work],
+                          ms: NDArray[np.float64]) -> None:
+        """Raises InputError where whole models take as long whatever they are."""
+        steps = [[works[step.unit] for step in phase_steps(arch, phase)] for arch in models]
+        features = np.array([[sum(work.macs for work in each), sum(work.moved_bytes for work in each), len(each)]
+                             for each in steps])
+        check_dependence(self.device.name, features, ms)
+
+    def _keep(self, phase: str, calibration: Calibration, bench: Bench, models: Sequence[Architecture]) -> None:
+        recorded = {"torch": version("torch"), **bench.header.get("versions", {}), **bench.header.get("machine", {}),
+                    "date": str(date.today())}
+        seen = dict.fromkeys((*self.stored.seen, *(arch.key for arch in models)))
         whole = {name: fit for name, fit in self.stored.whole.items() if name != phase}
         before = self.stored.calibration.get(phase, Calibration()).scales  # of kinds that this space does not have
         calibration = calibration.model_copy(update={"scales": {**before, **calibration.scales}})
         self.stored = self.stored.model_copy(update={
             "device": self.device, "recorded": recorded, "spaces": self._spaces(), "whole": whole,
+            "seen": tuple(seen),
             "calibration": {**self.stored.calibration, phase: calibration}})
 
     def _spaces(self) -> tuple[str, ...]:
@@ -197,9 +219,6 @@ def _middle(wholes: Sequence[Workload], works: Mapping[Unit, Work], phase: str) 
     return sorted(size, key=lambda whole: size[whole])[len(size) // 2]
 
 
-def versions_here(device: Device) -> dict[str, str]:
-    """The versions a latency measured now would depend on; nothing where the runtime is not installed."""
-    if device.estimated or runtimes.get(device.runtime).missing():
-        return {}
-    return dict(runtimes.get(device.runtime).versions())
-
+def today(device: Device) -> dict[str, str]:
+    """What a latency measured now would depend on; nothing where that cannot be told from here."""
+    return {} if device.estimated or runtimes.get(device.runtime).missing() else provenance(device)

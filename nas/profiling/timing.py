@@ -6,6 +6,7 @@ import hashlib
 import json
 import statistics
 import sys
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from hardware_profiles.transports._base import Job
 from hardware_profiles.transports._rounds import check_rounds
 from nas.profiling.compiling import Compiled, Compiler, processes
 from nas.profiling.workloads import Workload
+from nas.run_dir import write_text
 from search_spaces import InputError
 
 Stop = Callable[[], bool]
@@ -86,7 +88,11 @@ class Bench:
     def _load(self, workload: Workload) -> None:
         if not self.stop():
             module, inputs = workload.build(self.conditions)
-            self.live[workload.name] = self.runtime.load(module, inputs, self.device.runtime_options())
+            try:
+                self.live[workload.name] = self.runtime.load(module, inputs, self.device.runtime_options())
+            except (InputError, RuntimeError) as error:
+                says = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                raise InputError(str(workload), f"{self.device.runtime} cannot run it: {says}") from None
             self.watching.compiled()
 
     def compilable(self, seconds: float) -> int:
@@ -107,8 +113,8 @@ class Bench:
         """
         everything = list(dict.fromkeys((reference, *workloads)))
         timing = self.device.timing
-        protocol = measure.Protocol(budget_s=budget_s, least_rounds=timing.least_rounds,
-                                    most_rounds=timing.most_rounds, tolerance=timing.tolerance)
+        protocol = measure.Protocol(zlib.crc32(purpose.encode()), budget_s, timing.least_rounds, timing.most_rounds,
+                                    timing.tolerance)
         rounds = Rounds(self.folder / f"{purpose}.jsonl", self._identity(everything, reference))
         self.watching.timing(budget_s, len(everything))
 
@@ -128,7 +134,16 @@ class Bench:
         if self.stop():
             raise Stopped
         check_rounds(rounds.lines, reference.name, self.device.name)
-        return measure.summarise(rounds.lines, reference.name)
+        found = measure.summarise(rounds.lines, reference.name)
+        lacking = [workload.name for workload in everything if workload.name not in found]
+        if lacking or len(rounds.lines) < timing.least_rounds:
+            what = f"no times of {lacking[0]}" if lacking else f"{len(rounds.lines)} of {timing.least_rounds} rounds"
+            raise InputError(self.device.name, f"gave {what}; call again to go on")
+        return found
+
+    def forget(self, purpose: str) -> None:
+        """Drop the rounds of a measurement that is written down: the same one asked for again is made anew."""
+        (self.folder / f"{purpose}.jsonl").unlink(missing_ok=True)
 
     def alone(self, workload: Workload, runs: int = 20) -> float:
         """Milliseconds of a workload run over and over, its weights hot in the caches: the median."""
@@ -146,8 +161,15 @@ class Bench:
     def _identity(self, workloads: Sequence[Workload], reference: Workload) -> str:
         """Changes whenever earlier rounds do not fit any more."""
         data = [self.device.runtime_options(), self.conditions.model_dump(), self.device.transport, reference.name,
-                sorted(workload.name for workload in workloads)]
+                sorted(workload.name for workload in workloads), provenance(self.device)]
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def provenance(device: Device) -> dict[str, str]:
+    """What a latency measured now depends on; nothing is known yet of a device that is not this machine."""
+    if device.transport["kind"] != "local":
+        return {}
+    return {**runtimes.get(device.runtime).versions(), "cpu": measure.machine()["cpu"]}
 
 
 class Stopped(Exception):  # noqa: N818 - no error
@@ -163,8 +185,7 @@ class Rounds:
     def __init__(self, path: Path, identity: str) -> None:
         self.path, self.lines, self.header = path, list[dict[str, Any]](), dict[str, Any]()
         known = self._read(identity)
-        with path.open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(line) + "\n" for line in ({"schema_version": 1, "of": identity}, *known))
+        write_text(path, "".join(json.dumps(line) + "\n" for line in ({"schema_version": 1, "of": identity}, *known)))
         for line in known:
             self._keep(line)
 

@@ -37,6 +37,9 @@ def fit_whole(profiling: Profiling, path: Path, phase: str) -> Fitted:
     Raises:
         InputError: the file or an architecture in it is wrong, or its latencies cannot be true.
     """
+    if any(profiling.table.is_measured(*key) for key in profiling.table if key[0] == phase):
+        raise InputError(str(profiling.out), "holds measured units that a fit would replace; give another folder with "
+                                             "--out")
     archs, ms = read_measurements(path)
     units = dict.fromkeys([*units_of(profiling.space, phase),
                            *(step.unit for arch in archs for step in phase_steps(arch, phase))])
@@ -48,7 +51,7 @@ def fit_whole(profiling: Profiling, path: Path, phase: str) -> Fitted:
         fitted = regression.fit(model.feature_names(), model.features(archs, phase), np.array(ms))
     except InputError as error:
         raise InputError(str(path), error.faults) from None
-    profiling.fitted(phase, table, fitted.to_dict())
+    profiling.fitted(phase, table, fitted.to_dict(), archs)
     return Fitted(phase, len(archs), float(fitted.error))
 
 

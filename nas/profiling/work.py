@@ -15,6 +15,8 @@ from hardware_profiles.table import Work
 from nas.profiling.workloads import Workload
 from search_spaces.units import Unit
 
+_LOOK_UPS = (torch.ops.aten.embedding.default, torch.ops.aten.index_select.default)
+
 
 class _Traffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the operators that compute something, the bytes they read and write, and what torch does not count."""
@@ -27,7 +29,8 @@ class _Traffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = func(*args, **(kwargs or {}))
         if not getattr(func, "is_view", False) and torch.Tag.nondeterministic_seeded not in func.tags:
             self.kernels += 1
-            tensors = [each for each in (*tree_leaves(args), *tree_leaves(out)) if isinstance(each, torch.Tensor)]
+            read = args[1:] if func in _LOOK_UPS else args  # of a table only the rows that were looked up
+            tensors = [each for each in (*tree_leaves(read), *tree_leaves(out)) if isinstance(each, torch.Tensor)]
             self.moved_bytes += sum(each.numel() * each.element_size() for each in tensors)
         if func is torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default:
             query, _, value = args[:3]

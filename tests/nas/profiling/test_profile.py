@@ -195,3 +195,74 @@ def test_devices_say_what_is_available(capsys) -> None:
     assert rows["cpu"]["available"] and rows["a100-estimated"]["estimated"]
     assert rows["cuda"]["available"] or rows["cuda"]["why_not"]
     assert main(["devices"]) == 0
+
+
+def test_a_device_whose_times_do_not_depend_on_the_model_is_refused(monkeypatch, capsys) -> None:
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(torch_eager, "load", lambda *_: lambda: 0.005 * (1 + 0.02 * rng.random()))
+    assert profile() == 2
+    assert "does not depend on the architecture" in capsys.readouterr().err
+    assert not Path("runs/profiles/made-up/profile.yaml").exists()
+
+
+@pytest.mark.parametrize(("change", "says"), [
+    ("name: made-up", "name made-up (now other)"), ("threads: 2", "threads 1 (now 2)"),
+])
+def test_prices_of_another_device_do_not_enter_a_table(change: str, says: str, capsys) -> None:
+    assert profile("--out", "here") == 0
+    text = DEVICE.replace(change, "name: other") if change.startswith("name") else DEVICE + change + "\n"
+    Path("made-up.yaml").write_text(text)
+    assert profile("--out", "here") == 2
+    assert says in capsys.readouterr().err
+
+
+def test_another_version_of_the_runtime_needs_another_folder(monkeypatch, capsys) -> None:
+    assert profile() == 0
+    monkeypatch.setattr(torch_eager, "versions", lambda: {"torch": "99"})
+    assert profile() == 2
+    assert "(now 99)" in capsys.readouterr().err
+
+
+def test_a_check_is_measured_anew_each_time(made_up) -> None:
+    assert profile() == 0
+    counts = []
+    for _ in range(2):
+        before = made_up["n"]
+        assert profile("--check", "-n", "6") == 0
+        counts.append(made_up["n"] - before)
+    assert counts[0] == counts[1] > 0
+
+
+def test_models_that_went_into_a_profile_are_remembered() -> None:
+    assert profile() == 0
+    stored = LatencyModel.load("made-up").stored
+    assert len(stored.seen) == 8 == stored.calibration["prefill"].n
+
+
+def test_a_profile_is_found_by_the_file_of_its_device(capsys) -> None:
+    Path("made-up.yaml").write_text(DEVICE.replace("name: made-up", "name: '../a b; $(touch canary)'"))
+    assert profile() == 0
+    assert main(["latency", "made-up.yaml", "lm-tiny"]) == 0
+    assert [path.name for path in Path("runs/profiles").iterdir()] == ["a-b-touch-canary"]
+    assert not Path("canary").exists()
+
+
+def test_a_fit_does_not_replace_measured_units(tmp_path: Path, capsys) -> None:
+    assert profile() == 0
+    measurements(tmp_path / "times.csv", whole_law)
+    assert profile("--from", "times.csv") == 2
+    assert "holds measured units" in capsys.readouterr().err
+    assert profile("--from", "times.csv", "--check") == 2
+
+
+def test_an_unmeasured_phase_is_said_before_anything_is_timed(made_up, capsys) -> None:
+    assert profile() == 0
+    before = made_up["n"]
+    assert profile("--check", "--phase", "decode") == 2
+    assert "has no decode latencies" in capsys.readouterr().err and made_up["n"] == before
+
+
+def test_a_file_with_a_header_only_is_refused(tmp_path: Path, capsys) -> None:
+    (tmp_path / "times.csv").write_text("architecture,ms\n")
+    assert profile("--from", "times.csv") == 2
+    assert "too few" in capsys.readouterr().err

@@ -105,3 +105,9 @@ def _everything() -> set[str]:
         def __contains__(self, key: object) -> bool:
             return True
     return All()
+
+
+def test_an_embedding_moves_the_rows_it_looks_up_and_not_its_table() -> None:
+    unit = next(unit for unit in units_of(load_space("lm-small"), "decode") if unit.role == "embedding")
+    work = work_of(Workload("decode", unit), Conditions(batch=1, length=128, past=64))
+    assert work.moved_bytes < 0.5 * work.weight_bytes
