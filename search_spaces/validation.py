@@ -25,8 +25,9 @@ def architecture_faults(arch: Architecture) -> Iterator[Fault]:
         if (name in FAMILIES[arch.family]) != bool(layers):
             yield Fault(name, "must have layers" if not layers else f"family {arch.family} has no {name}")
             return
-    yield from _placed(block_faults(arch.embedding, "embedding", arch.facts(False)), "embedding")
-    if arch.embedding.kind in kinds.registry():
+    embedding = block_faults(arch.embedding, "embedding", arch.facts(False))
+    yield from _placed(embedding, "embedding")
+    if not embedding:  # a head is judged beside the embedding it may tie to
         yield from _placed(block_faults(arch.head, "head", arch.head_facts()), "head")
         yield from _family_faults(arch)
     for name, layers in arch.stacks.items():

@@ -45,6 +45,7 @@ def drop(*path: Any) -> Callable[[dict[str, Any]], object]:
 
 
 CASES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "rank that is a word": (put("embedding", "rank", value="encoder"), "embedding.rank: 'encoder'"),
     "unknown key": (put("wdth", value=3), "wdth: unknown key; allowed: family, vocab_size"),
     "missing key": (drop("width"), "width: is missing"),
     "no version": (drop("schema_version"), "schema_version: None; this version reads 1"),
