@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
-from hardware_profiles.latency import LatencyModel, phase_steps
+from hardware_profiles.latency import LatencyModel, uses
 from hardware_profiles.stored import Calibration, group
 from search_spaces.architecture import Architecture
 
 Floats = NDArray[np.float64]
-NOISE, TRUST = 0.01, 0.1
+NOISE, TRUST = 0.02, 0.1
 """Relative noise of a measured model; how far a group's scale may lie from the common one (standard deviations)."""
 
 
@@ -23,12 +23,12 @@ def calibrate(model: LatencyModel, archs: Sequence[Architecture], ms: Floats, ph
     A least-squares fit of relative errors, drawn towards scales of one common size, so that a group that hardly
     varies among the models is left alone; `error` is found by leaving models out one by one.
     """
-    groups = sorted({group(step.unit) for arch in archs for step in phase_steps(arch, phase)})
+    groups = sorted({group(step.unit, again) for arch in archs for step, again in uses(arch, phase)})
     sums = np.zeros((len(archs), len(groups) + 1))
     for i, arch in enumerate(archs):
         sums[i, 0] = 1.0
-        for step in phase_steps(arch, phase):
-            sums[i, 1 + groups.index(group(step.unit))] += model.row(step.unit, phase).ms
+        for step, again in uses(arch, phase):
+            sums[i, 1 + groups.index(group(step.unit, again))] += model.row(step.unit, phase).ms
     found = _fit(sums, ms)
     left_out = [_fit(np.delete(sums, i, axis=0), np.delete(ms, i)) @ sums[i] / ms[i] - 1 for i in range(len(archs))]
     error = float(np.sqrt(np.mean(np.square(left_out)))) if len(archs) > 1 else 0.0

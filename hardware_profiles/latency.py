@@ -78,9 +78,10 @@ class LatencyModel:
             return max(float(mean[0] - 1.96 * std[0]), 0.0), float(mean[0] + 1.96 * std[0])
         calibration, ms = self.calibration(phase), self.predict(arch, phase)
         units: dict[Unit, float] = {}
-        for step in phase_steps(arch, phase):  # the error of a unit that occurs n times counts n times
+        for step, again in uses(arch, phase):  # the error of a unit that occurs n times counts n times
             row = self.row(step.unit, phase)
-            units[step.unit] = units.get(step.unit, 0.0) + scale(calibration, step.unit) * (row.high - row.low) / 2
+            half = scale(calibration, step.unit, again) * (row.high - row.low) / 2
+            units[step.unit] = units.get(step.unit, 0.0) + half
         errors = (1.96 * calibration.error * ms, *units.values())
         half = sum(errors) if self.estimated else math.hypot(*errors)  # a specification is wrong for all units alike
         return max(ms - half, 0.0), ms + half
@@ -89,9 +90,9 @@ class LatencyModel:
         """The time of every step. They add up to the prediction less the overhead."""
         self._only_table(phase)
         calibration, parts = self.calibration(phase), []
-        for step in phase_steps(arch, phase):
+        for step, again in uses(arch, phase):
             row = self.row(step.unit, phase)
-            parts.append(Part(step, scale(calibration, step.unit) * row.ms, row.source))
+            parts.append(Part(step, scale(calibration, step.unit, again) * row.ms, row.source))
         return parts
 
     def sources(self, arch: Architecture, phase: str = "prefill") -> set[str]:
@@ -177,7 +178,8 @@ class _Book:
         calibration = model.calibration(phase)
         units = [unit for known, unit in model.table if known == phase]
         self.index = {unit: i for i, unit in enumerate(units)}
-        self.prices = np.array([scale(calibration, unit) * model.table[phase, unit].ms for unit in units])
+        self.prices = np.array([scale(calibration, unit, again) * model.table[phase, unit].ms
+                                for again in (False, True) for unit in units])
         self.places_of: dict[Any, dict[int, tuple[BlockConfig, int]]] = {}
         self.ends_of: dict[Any, list[int]] = {}
 
@@ -196,12 +198,16 @@ class _Book:
             if not layers:
                 continue
             known = self.places_of.setdefault((around, stack), {})
+            mixers, ffns, again = set[int](), set[int](), len(self.index)  # prices of weights used again stand behind
             try:
                 for layer in layers:
-                    places.append(known[id(layer.mixer)][1])
-                    places.append(known[id(layer.ffn)][1])
+                    offset = again if layer.mixer_slot in mixers else 0
+                    places.append(known[id(layer.mixer)][1] + offset)
                     if layer.cross is not None:
-                        places.append(known[id(layer.cross)][1])
+                        places.append(known[id(layer.cross)][1] + offset)
+                    places.append(known[id(layer.ffn)][1] + (again if layer.ffn_slot in ffns else 0))
+                    mixers.add(layer.mixer_slot)
+                    ffns.add(layer.ffn_slot)
             except KeyError:
                 self._learn(arch, stack, known)
                 return self.places(arch)
@@ -218,6 +224,16 @@ class _Book:
         if found is None:
             raise InputError(self.model.name, self.model._unknown(unit, self.phase))
         return found
+
+
+def uses(arch: Architecture, phase: str) -> list[tuple[Step, bool]]:
+    """The steps a phase runs, and whether an earlier layer has used the same weights."""
+    seen: set[str] = set()
+    found = []
+    for step in phase_steps(arch, phase):
+        found.append((step, step.layer >= 0 and step.path in seen))
+        seen.add(step.path)
+    return found
 
 
 def phase_steps(arch: Architecture, phase: str) -> tuple[Step, ...]:

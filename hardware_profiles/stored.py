@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hardware_profiles.profile import Device, load_profile
 from search_spaces.errors import Fault, InputError
-from search_spaces.units import Unit
+from search_spaces.units import SUBLAYERS, Unit
 
 ROOT = Path("runs") / "profiles"
 SCHEMA_VERSION = 1
@@ -111,14 +111,20 @@ def read_stored(folder: Path) -> Stored:
         raise InputError(str(path), f"cannot be read ({' '.join(str(error).split())}); run nas profile again") from None
 
 
-def group(unit: Unit) -> str:
-    """What units are calibrated together: kinds of sub-layers each for itself, the rest by role."""
-    return unit.block.kind if unit.role in ("mixer", "cross", "ffn") else unit.role
+def group(unit: Unit, again: bool = False) -> str:
+    """What units are calibrated together: kinds of sub-layers each for itself, the rest by role.
+
+    Args:
+        again: whether another layer used the same weights just before; they lie in the caches then.
+    """
+    name = unit.block.kind if unit.role in SUBLAYERS else unit.role
+    return f"{name} again" if again else name
 
 
-def scale(calibration: Calibration, unit: Unit) -> float:
+def scale(calibration: Calibration, unit: Unit, again: bool = False) -> float:
     """What a unit's price is multiplied by."""
-    return calibration.scales.get(group(unit), 1.0)
+    first = calibration.scales.get(group(unit), 1.0)
+    return calibration.scales.get(group(unit, True), first) if again else first
 
 
 def differences(stored: Stored, today: Mapping[str, str], device: Device) -> list[str]:

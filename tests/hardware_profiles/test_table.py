@@ -12,7 +12,7 @@ from hardware_profiles import LatencyModel
 from hardware_profiles.calibration import calibrate
 from hardware_profiles.latency import phase_steps
 from hardware_profiles.profile import parse_device
-from hardware_profiles.stored import Conditions, Stored, differences, read_stored
+from hardware_profiles.stored import Calibration, Conditions, Stored, differences, read_stored
 from hardware_profiles.table import Row, Table, Work, read_unit, unit_text
 from search_spaces import Architecture, InputError, load_space
 from search_spaces.inventory import inventory
@@ -150,3 +150,13 @@ def test_another_version_or_thread_count_is_told() -> None:
     assert differences(stored, {"torch": "2.13"}, threads) == [
         "measured with torch 2.0, this is 2.13", "measured with threads 1, the device's file says 4"]
     assert differences(stored, {"torch": "2.0"}, DEVICE) == []
+
+
+def test_weights_used_again_have_a_price_of_their_own() -> None:
+    latency = model("lm-tiny", calibration={"prefill": Calibration(scales={"ffn": 2.0, "ffn again": 1.0}, n=1)})
+    arch = next(arch for arch in samples("lm-tiny", 99) if len({layer.ffn_slot for layer in arch.decoder}) < arch.depth)
+    parts = [part for part in latency.breakdown(arch) if part.step.unit.role == "ffn"]
+    scales = [round(part.ms / price(part.step.unit), 6) for part in parts]
+    assert scales[0] == 2.0 and 1.0 in scales
+    assert latency.predict(arch) == pytest.approx(sum(part.ms for part in latency.breakdown(arch)))
+    assert latency.predict_many([arch])[0] == pytest.approx(latency.predict(arch))
