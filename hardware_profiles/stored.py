@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hardware_profiles.profile import Device, load_profile
+from hardware_profiles.transports._base import safe_name
 from search_spaces.errors import Fault, InputError
 from search_spaces.units import SUBLAYERS, Unit
 
@@ -90,7 +90,7 @@ def folder_of(profile_or_path: str | Path) -> Path:
 
 def named_folder(name: str) -> Path:
     """The folder of a device's name, whatever that holds."""
-    return ROOT / (re.sub(r"[^\w.+-]+", "-", name).strip(".-") or "device")
+    return ROOT / safe_name(name)
 
 
 def read_stored(folder: Path) -> Stored:

@@ -150,5 +150,4 @@ def safe_name(name: str) -> str:
 
 def refuse_memory(device_name: str, kind: str) -> InputError:
     """What to raise where the peak memory cannot be measured."""
-    return InputError(device_name, f"the peak memory of a model cannot be measured through transport {kind}; "
-                                   "allowed there: local, ssh")
+    return InputError(device_name, f"the peak memory of a model cannot be measured through transport {kind}")

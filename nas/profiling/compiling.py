@@ -104,6 +104,8 @@ class Compiler:
                     if stop():
                         return
             except BrokenProcessPool:
+                if stop():
+                    return
                 raise InputError(self.device.name, "a compiling process was killed, most likely for lack of memory; "
                                                    "what is compiled is kept, call again to go on") from None
             finally:
@@ -116,10 +118,11 @@ def processes() -> int:
 
 
 def _quiet() -> None:
-    """One thread each, and Ctrl-C is the parent's to handle."""
+    """One thread each, and being asked to stop is the parent's to handle."""
     import signal
 
     import torch
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     torch.set_num_threads(1)

@@ -70,11 +70,13 @@ class Bench:
         transport = transports.get(self.device.transport["kind"])
         settings = {name: value for name, value in self.device.transport.items() if name != "kind"}
         self.transport = transport.Transport(transport.Settings(**settings), self.device.name)
+        self.reached = False
         self.live: dict[str, measure.Run] = {}
         self.compiled: dict[str, Compiled] = {}
 
     def prepare(self, workloads: Sequence[Workload]) -> None:
         """Compile workloads, or load them where the runtime takes modules as they are. Raises Stopped."""
+        self._reach()
         self.watching.compiling(len(workloads))
         if self.runtime.SUFFIX:
             compiler = Compiler(self.device, self.conditions, self.folder)
@@ -84,6 +86,12 @@ class Bench:
                 self._load(workload)
         if self.stop():
             raise Stopped
+
+    def _reach(self) -> None:
+        """Ask for the device once, before minutes of compiling. Raises InputError where it cannot be reached."""
+        if self.runtime.SUFFIX and not self.reached:
+            self.transport.check(self.device.runtime)
+            self.reached = True
 
     def _load(self, workload: Workload) -> None:
         if not self.stop():
@@ -124,7 +132,6 @@ class Bench:
                 self.watching.timed(rounds.spent_s)
 
         if self.runtime.SUFFIX:
-            self.transport.check(self.device.runtime)
             self.transport.run(self.job(everything, reference, protocol, rounds), take, self.stop)
         else:
             take({"versions": self.runtime.versions(), "machine": measure.machine()})

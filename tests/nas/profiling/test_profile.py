@@ -266,3 +266,12 @@ def test_a_file_with_a_header_only_is_refused(tmp_path: Path, capsys) -> None:
     (tmp_path / "times.csv").write_text("architecture,ms\n")
     assert profile("--from", "times.csv") == 2
     assert "too few" in capsys.readouterr().err
+
+
+def test_a_device_that_cannot_be_reached_is_told_before_anything_is_compiled(monkeypatch, capsys) -> None:
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    Path("far.yaml").write_text("schema_version: 1\nname: far\nkind: cpu\nruntime: onnx-runtime\n"
+                                "transport: {kind: ssh, host: nobody@127.0.0.1, port: 1}\n")
+    monkeypatch.setattr("nas.profiling.compiling.Compiler.compile_all", lambda *_: pytest.fail("it compiled"))
+    assert main(["profile", "far.yaml", "--space", "lm-tiny"]) == 2
+    assert "far: " in capsys.readouterr().err
