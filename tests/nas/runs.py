@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import os
+import signal
 from pathlib import Path
 from typing import Any
+
+from nas import progress
 
 SPACE = """
 {schema_version: 1, name: toy, family: lm, vocab_size: 60, context: 8, width: [8, 12],
@@ -12,6 +17,8 @@ SPACE = """
    mixer: {attention: {n_heads: [1, 2], head_dim: 4}}, ffn: {ffn: {inner: [1x, 2x]}}}}}}
 """
 WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "seven", "wizards", "brew")
+LIVELY = {"dropout": 0.2, "layerdrop": 0.3, "accumulate": 2, "ema": 0.9, "steps": 9}
+"""Settings that make every kind of chance and state matter."""
 SETTINGS = {"steps": 6, "batch_size": 2, "warmup": 0, "lr": 1e-2, "evaluate_every": 2, "evaluate_limit": 4,
             "checkpoint_every": 2, "log_every": 1, "n_random": 1, "layerdrop": 0.2, "patience": 9,
             "device": "cpu"}
@@ -54,3 +61,29 @@ def state(run: str) -> list[Any]:
     newest = sorted(Path("runs", run, "checkpoints").iterdir())[-1]
     return [Path("runs", run, "supernet.safetensors").read_bytes(), (newest / "state.safetensors").read_bytes(),
             (newest / "state.json").read_text("utf-8")]
+
+
+def started(capsys, run="a", **settings):
+    code, out, err = nas(capsys, *options(run, **settings))
+    assert (code, err) == (0, "")
+    return out
+
+
+def metrics(run):
+    with Path("runs", run, "metrics.csv").open(encoding="utf-8") as file:
+        return [(int(row["step"]), row["metric"], float(row["value"])) for row in csv.DictReader(file)]
+
+
+def interrupted(capsys, monkeypatch, argv, at, number=signal.SIGINT, times=1):
+    """Run a command that gets a signal after so many steps."""
+    honest = progress.Files.on_step
+
+    def on_step(self, report):
+        honest(self, report)
+        if report.step + 1 == at:
+            for _ in range(times):
+                os.kill(os.getpid(), number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(progress.Files, "on_step", on_step)
+        return nas(capsys, *argv)
