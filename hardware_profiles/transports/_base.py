@@ -21,6 +21,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from hardware_profiles import measure, runtimes
+from hardware_profiles import transports
 from search_spaces.errors import InputError
 
 Sink = Callable[[dict[str, Any]], None]
@@ -150,4 +151,6 @@ def safe_name(name: str) -> str:
 
 def refuse_memory(device_name: str, kind: str) -> InputError:
     """What to raise where the peak memory cannot be measured."""
-    return InputError(device_name, f"the peak memory of a model cannot be measured through transport {kind}")
+    able = ", ".join(name for name in transports.names() if transports.get(name).Transport.MEMORY)
+    return InputError(device_name, f"the peak memory of a model cannot be measured through transport {kind}; "
+                                   f"allowed there: {able}")
