@@ -20,8 +20,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from hardware_profiles import measure, runtimes
-from hardware_profiles import transports
+from hardware_profiles import measure, runtimes, transports
 from search_spaces.errors import InputError
 
 Sink = Callable[[dict[str, Any]], None]
