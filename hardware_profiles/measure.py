@@ -7,6 +7,7 @@ the file that the job names for its results; started again, it then goes on afte
 Workloads are timed in rounds, each round in another random order, so that a busy moment hits all alike; a reference
 workload runs in between and tells how fast the machine is at the moment. Of each workload's seconds, corrected for
 slow drift, a low quantile counts: noise only ever adds time. A workload whose interval is tight leaves the rounds.
+One that much depends on may be sampled several times in a round.
 """
 
 from __future__ import annotations
@@ -57,13 +58,18 @@ class Timing(NamedTuple):
 
 
 class Protocol(NamedTuple):
-    """When rounds end: when all intervals are tight, when there were enough, or when the time is spent."""
+    """When rounds end: when all intervals are tight, when there were enough, or when the time is spent.
+
+    `often` says which workloads a round samples more than once, and how many times; the reference runs in between
+    anyway.
+    """
 
     seed: int = 0
     budget_s: float = 60.0
     least_rounds: int = 10
     most_rounds: int = 400
     tolerance: float = 0.01
+    often: Mapping[str, int] = {}
 
 
 def rounds(workloads: Mapping[str, Run], reference: str, protocol: Protocol, emit: Callable[[dict[str, Any]], None],
@@ -81,7 +87,8 @@ def rounds(workloads: Mapping[str, Run], reference: str, protocol: Protocol, emi
     repeats = {name: 0 if cold else _repeats(run) for name, run in workloads.items()} if names else {}
     while names and not stop():
         start, index = time.perf_counter(), len(finished)
-        order = _order(names, reference, random.Random(f"{protocol.seed}/{index}"))  # noqa: S311 - no secret
+        rng = random.Random(f"{protocol.seed}/{index}")  # noqa: S311 - no secret
+        order = _order(names, reference, protocol.often, rng)
         seconds = [[name, _sample(workloads[name], repeats[name])] for name in order]
         line = {"round": index, "seconds": seconds, "spent_s": time.perf_counter() - start}
         finished.append(line)
@@ -115,8 +122,8 @@ def _sample(run: Run, repeats: int) -> float:
     return sum(run() for _ in range(repeats)) / repeats
 
 
-def _order(names: list[str], reference: str, rng: random.Random) -> list[str]:
-    shuffled = [name for name in names if name != reference]
+def _order(names: list[str], reference: str, often: Mapping[str, int], rng: random.Random) -> list[str]:
+    shuffled = [name for name in names if name != reference for _ in range(often.get(name, 1))]
     rng.shuffle(shuffled)
     order = [reference]
     for i, name in enumerate(shuffled, start=1):

@@ -29,6 +29,7 @@ class Timing(_Strict):
     most_rounds: int = Field(400, ge=2, description="rounds at most")
     tolerance: float = Field(0.01, gt=0, lt=1, description="half width of the interval at which a workload is done")
     calibration: int = Field(16, ge=4, description="whole models that calibrate the sum of units")
+    whole_samples: int = Field(3, ge=1, le=100, description="samples of a calibrating model in a round; of a unit, one")
 
 
 class Specification(_Strict):

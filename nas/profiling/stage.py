@@ -138,7 +138,8 @@ class Profiling:
         bench.prepare([*workloads, *empties])
         compiling_s = time.monotonic() - start
         timings = bench.time([*workloads, *empties, *wholes], _middle(wholes, works, phase), budget_s,
-                             f"{phase}-{self.space.name}")
+                             f"{phase}-{self.space.name}",
+                             often={whole.name: self.device.timing.whole_samples for whole in wholes})
         self._check_dependence(phase, models, works, np.array([timings[whole.name].ms for whole in wholes]))
         rows = prices.measured_rows(timings, chosen, works, phase, copies)
         if 2 * len(rows) < len(chosen):
@@ -208,7 +209,7 @@ def affordable(device: Device, works: Mapping[Unit, Work], model_macs: Sequence[
                copies: int) -> int:
     """How many units the least number of rounds has time for, beside the whole models."""
     speed, rounds = SPEED[device.kind], device.timing.least_rounds
-    spent = RUNS * rounds * sum(macs / speed for macs in model_macs)
+    spent = RUNS * rounds * device.timing.whole_samples * sum(macs / speed for macs in model_macs)
     each = [copies * (work.macs / speed + work.kernels * KERNEL_S) for work in works.values()]
     return max(int((budget_s - spent) / (RUNS * rounds * float(np.mean(each or [1.0])))), 12)
 

@@ -7,7 +7,7 @@ import json
 import statistics
 import sys
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,11 +109,12 @@ class Bench:
         return int(seconds * processes() / mean) if mean else sys.maxsize
 
     def time(self, workloads: Sequence[Workload], reference: Workload, budget_s: float,
-             purpose: str) -> dict[str, measure.Timing]:
+             purpose: str, often: Mapping[str, int] | None = None) -> dict[str, measure.Timing]:
         """The timing of every workload, by name. All have to be prepared.
 
         Args:
             purpose: tells measurements of the same workloads apart.
+            often: names of workloads that a round samples several times, and how many.
 
         Raises:
             Stopped: it was asked to end; what was measured is kept.
@@ -122,7 +123,7 @@ class Bench:
         everything = list(dict.fromkeys((reference, *workloads)))
         timing = self.device.timing
         protocol = measure.Protocol(zlib.crc32(purpose.encode()), budget_s, timing.least_rounds, timing.most_rounds,
-                                    timing.tolerance)
+                                    timing.tolerance, dict(often or {}))
         rounds = Rounds(self.folder / f"{purpose}.jsonl", self._identity(everything, reference))
         self.watching.timing(budget_s, len(everything))
 

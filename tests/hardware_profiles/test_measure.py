@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import random
 from pathlib import Path
 
@@ -109,6 +110,22 @@ def test_short_workloads_run_several_times_in_a_row() -> None:
     workloads = fakes(Machine(), reference=0.002, short=0.0001)
     run(workloads, Protocol(least_rounds=2, most_rounds=2))
     assert workloads["short"].calls == 3 + 2 * (1 + 10)
+
+
+def test_a_workload_may_be_sampled_several_times_a_round() -> None:
+    protocol = Protocol(least_rounds=4, most_rounds=4, often={"whole": 3})
+    lines = run(fakes(Machine(), 0.9, reference=0.002, unit=0.002, whole=0.003), protocol)
+    assert all((order(line).count("unit"), order(line).count("whole")) == (1, 3) for line in lines)
+    found = measure.summarise(lines, "reference")
+    assert (found["unit"].n, found["whole"].n) == (4, 12)
+    assert Protocol(**json.loads(json.dumps(protocol._asdict()))) == protocol
+
+
+def test_rounds_of_one_sample_each_still_count() -> None:
+    before = run(fakes(Machine(), reference=0.002, whole=0.003), Protocol(least_rounds=2, most_rounds=2))
+    after = run(fakes(Machine(), 0.9, reference=0.002, whole=0.003),
+                Protocol(least_rounds=4, most_rounds=4, often={"whole": 3}), before)
+    assert measure.summarise(after, "reference")["whole"].n == 2 + 2 * 3
 
 
 def test_the_file_runs_on_python_3_9() -> None:

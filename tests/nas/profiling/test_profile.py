@@ -239,6 +239,15 @@ def test_models_that_went_into_a_profile_are_remembered() -> None:
     assert len(stored.seen) == 8 == stored.calibration["prefill"].n
 
 
+def test_whole_models_are_sampled_more_often_than_units() -> None:
+    assert profile() == 0
+    lines = Path("runs/profiles/made-up/work/prefill-lm-tiny.jsonl").read_text().splitlines()
+    names = [name for name, _ in next(line for line in map(json.loads, lines) if "round" in line)["seconds"]]
+    counts = {name: names.count(name) for name in names}
+    assert sorted(counts[name] for name in counts if "-model-" in name)[:7] == [3] * 7  # one more is the reference
+    assert {counts[name] for name in counts if "-model-" not in name} == {1}
+
+
 def test_a_profile_is_found_by_the_file_of_its_device(capsys) -> None:
     Path("made-up.yaml").write_text(DEVICE.replace("name: made-up", "name: '../a b; $(touch canary)'"))
     assert profile() == 0
