@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
 from hardware_profiles.latency import LatencyModel, uses
-from hardware_profiles.stored import Calibration, group
+from hardware_profiles.stored import Calibration, Stored, group
+from hardware_profiles.table import Table
 from search_spaces.architecture import Architecture
+from search_spaces.errors import InputError
 
 Floats = NDArray[np.float64]
 NOISE, TRUST = 0.02, 0.1
 """Relative noise of a measured model; how far a group's scale may lie from the common one (standard deviations)."""
+
+_COLUMNS = ("phase", "space", "ms", "architecture")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A whole model of a space, and what it took."""
+
+    phase: str
+    space: str
+    arch: Architecture
+    ms: float
 
 
 def calibrate(model: LatencyModel, archs: Sequence[Architecture], ms: Floats, phase: str) -> Calibration:
@@ -33,13 +51,55 @@ def calibrate(model: LatencyModel, archs: Sequence[Architecture], ms: Floats, ph
     left_out = [_fit(np.delete(sums, i, axis=0), np.delete(ms, i)) @ sums[i] / ms[i] - 1 for i in range(len(archs))]
     error = float(np.sqrt(np.mean(np.square(left_out)))) if len(archs) > 1 else 0.0
     scales = {name: float(value) for name, value in zip(groups, found[1:])}
-    return Calibration(overhead_ms=float(found[0]), scales=scales, error=error, n=len(archs))
+    return Calibration(overhead_ms=float(found[0]), scales=scales, common=_common(sums, ms), error=error, n=len(archs))
+
+
+def calibrated(stored: Stored, table: Table, measured: Sequence[Measured], phase: str) -> Stored:
+    """A profile whose units add up to these models: each space for itself, so that no other one shifts it, and all.
+
+    Every space is fitted anew, for prices may have changed since its models were measured.
+    """
+    model = LatencyModel(stored, table)
+    mine = [each for each in measured if each.phase == phase]
+    by_space = dict(stored.by_space)
+    for space in dict.fromkeys(each.space for each in mine):
+        found = _calibrate(model, [each for each in mine if each.space == space])
+        by_space[space] = {**by_space.get(space, {}), phase: found}
+    return stored.model_copy(update={"by_space": by_space, "calibration": {**stored.calibration,
+                                                                           phase: _calibrate(model, mine)}})
+
+
+def _calibrate(model: LatencyModel, measured: Sequence[Measured]) -> Calibration:
+    return calibrate(model, [each.arch for each in measured], np.array([each.ms for each in measured]),
+                     measured[0].phase)
+
+
+def to_csv(measured: Sequence[Measured]) -> str:
+    """One line a model."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    writer.writerows([each.phase, each.space, f"{each.ms:.6g}", each.arch.to_json()] for each in measured)
+    return out.getvalue()
+
+
+def from_csv(path: Path) -> list[Measured]:
+    """The models of a file; none where there is no file. Raises InputError with the line for anything that is wrong."""
+    if not path.is_file():
+        return []
+    try:
+        lines = list(csv.reader(path.read_text("utf-8").splitlines()))
+        if not lines or lines[0] != list(_COLUMNS):
+            raise ValueError(f"line 1 must be {','.join(_COLUMNS)}")
+        return [Measured(phase, space, Architecture.from_json(text, f"{path}, line {number}"), float(ms))
+                for number, (phase, space, ms, text) in enumerate(lines[1:], start=2)]
+    except (OSError, ValueError, csv.Error) as error:
+        raise InputError(str(path), f"cannot be read ({error}); delete it and run nas profile again") from None
 
 
 def _fit(sums: Floats, ms: Floats) -> Floats:
     """(overhead, scales): non-negative, relative errors weighed against the distance from a common scale."""
-    totals = sums[:, 1:].sum(axis=1)
-    common = float(np.median(ms / totals))
+    common = _common(sums, ms)
     least = float(np.median(ms))
     rows = [sums / ms[:, None] / NOISE]
     goals = [np.full(len(ms), 1 / NOISE)]
@@ -47,3 +107,8 @@ def _fit(sums: Floats, ms: Floats) -> Floats:
     rows.append(prior)
     goals.append(np.array([0.0, *np.full(sums.shape[1] - 1, 1 / TRUST)]))
     return np.asarray(lsq_linear(np.vstack(rows), np.concatenate(goals), bounds=(0, np.inf)).x)
+
+
+def _common(sums: Floats, ms: Floats) -> float:
+    """The scale that all units would have if there were but one."""
+    return float(np.median(ms / sums[:, 1:].sum(axis=1)))

@@ -22,6 +22,7 @@ from search_spaces.errors import InputError
 from search_spaces.units import Step, Unit, plan
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 SUMMED = ("macs", "weight_bytes", "moved_bytes", "kernels")
 
 
@@ -64,19 +65,14 @@ class LatencyModel:
         """
         if phase in self._whole:
             return self._whole[phase].predict(self.features(archs, phase))[0]
-        book, calibration = self._book(phase), self.calibration(phase)
-        rows = [book.places(arch) for arch in archs]
-        ends = np.cumsum([0, *map(len, rows)])
-        prices = book.prices[np.fromiter(chain.from_iterable(rows), dtype=np.intp, count=int(ends[-1]))]
-        sums = np.add.reduceat(prices, ends[:-1]) if len(archs) else np.zeros(0)
-        return calibration.overhead_ms + sums
+        return self._book(phase).add_up(archs)
 
     def interval(self, arch: Architecture, phase: str = "prefill") -> tuple[float, float]:
         """Where the latency lies with 95 % confidence, for what the table and the calibration do not know."""
         if phase in self._whole:
             mean, std = self._whole[phase].predict(self.features([arch], phase))
             return max(float(mean[0] - 1.96 * std[0]), 0.0), float(mean[0] + 1.96 * std[0])
-        calibration, ms = self.calibration(phase), self.predict(arch, phase)
+        calibration, ms = self.calibration(phase, arch), self.predict(arch, phase)
         units: dict[Unit, float] = {}
         for step, again in uses(arch, phase):  # the error of a unit that occurs n times counts n times
             row = self.row(step.unit, phase)
@@ -89,7 +85,7 @@ class LatencyModel:
     def breakdown(self, arch: Architecture, phase: str = "prefill") -> list[Part]:
         """The time of every step. They add up to the prediction less the overhead."""
         self._only_table(phase)
-        calibration, parts = self.calibration(phase), []
+        calibration, parts = self.calibration(phase, arch), []
         for step, again in uses(arch, phase):
             row = self.row(step.unit, phase)
             parts.append(Part(step, scale(calibration, step.unit, again) * row.ms, row.source))
@@ -139,9 +135,13 @@ class LatencyModel:
             raise InputError(self.name, self._unknown(unit, phase))
         return found
 
-    def calibration(self, phase: str) -> Calibration:
-        """How units add up."""
-        return self.stored.calibration.get(phase, Calibration())
+    def calibration(self, phase: str, arch: Architecture) -> Calibration:
+        """How the units of an architecture add up: as in the space that was profiled first of those that have them all.
+
+        What no space has adds up as the models of all spaces do.
+        """
+        book = self._book(phase)
+        return book.calibrations[int(book.chosen(*book.flat([arch]))[0])]
 
     def _book(self, phase: str) -> _Book:
         if phase not in PHASES:
@@ -170,18 +170,46 @@ ROLES = ("embedding", "mixer", "cross", "ffn", "norm", "head")
 class _Book:
     """Finds the prices of architectures fast: what was looked up once is remembered by identity.
 
-    Architectures of a space share their blocks, so a look-up is a look at a few addresses.
+    Architectures of a space share their blocks, so a look-up is a look at a few addresses. Prices stand there once for
+    each calibration: those of the profiled spaces, and last the one of all.
     """
 
     def __init__(self, model: LatencyModel, phase: str) -> None:
-        self.model, self.phase = model, phase
-        calibration = model.calibration(phase)
+        self.model, self.phase, stored = model, phase, model.stored
+        spaces = [name for name, known in stored.by_space.items() if phase in known]
+        self.calibrations = [*(stored.by_space[name][phase] for name in spaces),
+                             stored.calibration.get(phase, Calibration())]
         units = [unit for known, unit in model.table if known == phase]
+        rows = [model.table[phase, unit] for unit in units]
         self.index = {unit: i for i, unit in enumerate(units)}
-        self.prices = np.array([scale(calibration, unit, again) * model.table[phase, unit].ms
-                                for again in (False, True) for unit in units])
+        self.overheads = np.array([calibration.overhead_ms for calibration in self.calibrations])
+        self.prices = np.array([[scale(calibration, row.unit, again) * row.ms for again in (False, True)
+                                 for row in rows] for calibration in self.calibrations])
+        self.has = np.array([2 * [name in row.spaces for row in rows] for name in spaces], dtype=bool)
         self.places_of: dict[Any, dict[int, tuple[BlockConfig, int]]] = {}
         self.ends_of: dict[Any, list[int]] = {}
+
+    def add_up(self, archs: Sequence[Architecture]) -> Floats:
+        """Milliseconds of each architecture."""
+        if not archs:
+            return np.zeros(0)
+        places, ends = self.flat(archs)
+        chosen = self.chosen(places, ends)
+        prices = self.prices[np.repeat(chosen, np.diff(ends)), places]
+        return np.asarray(self.overheads[chosen] + np.add.reduceat(prices, ends[:-1]))
+
+    def flat(self, archs: Sequence[Architecture]) -> tuple[Places, Places]:
+        """The places of all architectures, one after the other, and where each of them begins and the last one ends."""
+        rows = [self.places(arch) for arch in archs]
+        ends = np.cumsum([0, *map(len, rows)])
+        return np.fromiter(chain.from_iterable(rows), dtype=np.intp, count=int(ends[-1])), ends
+
+    def chosen(self, places: Places, ends: Places) -> Places:
+        """Which calibration each architecture takes: of the first space that has all its units, or the last one."""
+        if not len(self.has):
+            return np.zeros(len(ends) - 1, dtype=np.intp)
+        whole = np.logical_and.reduceat(self.has[:, places], ends[:-1], axis=1)
+        return np.where(whole.any(axis=0), whole.argmax(axis=0), len(self.has))
 
     def places(self, arch: Architecture) -> list[int]:
         """Where the prices of an architecture's steps stand."""

@@ -26,13 +26,15 @@ class Calibration(_Strict):
     """Milliseconds of a model = overhead + the sum over its units of scale x price.
 
     Args:
-        scales: by group of units, see `group`; 1 for a group that is not named.
+        scales: by group of units, see `group`.
+        common: the scale of a group that is not named, for none of the models had it.
         error: the relative error left, as a standard deviation, found by leaving models out one by one.
         n: whole models it was fitted on; 0 means that units are added up as they are.
     """
 
     overhead_ms: float = 0.0
     scales: dict[str, float] = {}
+    common: float = Field(1.0, gt=0)
     error: float = Field(0.0, ge=0)
     n: int = Field(0, ge=0)
 
@@ -69,6 +71,9 @@ class Stored(_Strict):
     spaces: tuple[str, ...] = ()
     recorded: dict[str, str] = {}
     calibration: dict[str, Calibration] = {}
+    """By phase, fitted on the whole models of all spaces: for an architecture of none of them."""
+    by_space: dict[str, dict[str, Calibration]] = {}
+    """By name of a space, in the order they were profiled, and phase: fitted on its own whole models."""
     memory: Memory | None = None
     seen: tuple[str, ...] = ()
     """Keys of the whole models that went into it."""
@@ -123,7 +128,7 @@ def group(unit: Unit, again: bool = False) -> str:
 
 def scale(calibration: Calibration, unit: Unit, again: bool = False) -> float:
     """What a unit's price is multiplied by."""
-    first = calibration.scales.get(group(unit), 1.0)
+    first = calibration.scales.get(group(unit), calibration.common)
     return calibration.scales.get(group(unit, True), first) if again else first
 
 

@@ -7,7 +7,7 @@ import io
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from search_spaces.block import BlockConfig
@@ -43,6 +43,7 @@ class Row:
     Args:
         ms: milliseconds of the unit, and the interval [low, high] they lie in with 95 % confidence.
         source: one of `SOURCES`.
+        spaces: names of the profiled spaces that have the unit.
     """
 
     phase: str
@@ -52,6 +53,7 @@ class Row:
     high: float
     source: str
     work: Work
+    spaces: tuple[str, ...] = ()
 
 
 class Table(Mapping[tuple[str, Unit], Row]):
@@ -80,8 +82,14 @@ class Table(Mapping[tuple[str, Unit], Row]):
         for row in rows:
             old = merged.get((row.phase, row.unit))
             if old is None or row.source == "measured" or old.source != "measured":
-                merged[row.phase, row.unit] = row
+                merged[row.phase, row.unit] = replace(row, spaces=_both(old.spaces if old else (), row.spaces))
         return Table(merged.values())
+
+    def with_space(self, phase: str, units: Iterable[Unit], space: str) -> Table:
+        """A table that knows that a space has these units."""
+        rows = [self[phase, unit] for unit in units]
+        return Table((self.rows | {(phase, row.unit): replace(row, spaces=_both(row.spaces, (space,)))
+                                   for row in rows}).values())
 
     def to_csv(self) -> str:
         """One line a row, in a fixed order."""
@@ -91,7 +99,7 @@ class Table(Mapping[tuple[str, Unit], Row]):
         for row in sorted(self.values(), key=lambda row: (row.phase, row.unit.role, unit_text(row.unit))):
             work = [f"{value:.6g}" for value in asdict(row.work).values()]
             times = [f"{value:.6g}" for value in (row.ms, row.low, row.high)]
-            writer.writerow([row.phase, unit_text(row.unit), *times, row.source, *work])
+            writer.writerow([row.phase, unit_text(row.unit), *times, row.source, *work, json.dumps(row.spaces)])
         return out.getvalue()
 
     @classmethod
@@ -101,6 +109,8 @@ class Table(Mapping[tuple[str, Unit], Row]):
             lines = list(csv.reader(path.read_text("utf-8").splitlines()))
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise InputError(str(path), f"cannot be read ({error}); run nas profile again") from None
+        if lines and lines[0] == list(_COLUMNS[:-1]):  # of a version that did not know the spaces of a unit
+            lines = [list(_COLUMNS), *([*line, "[]"] for line in lines[1:])]
         if not lines or lines[0] != list(_COLUMNS):
             raise InputError(str(path), f"line 1 must be {','.join(_COLUMNS)}")
         rows: dict[tuple[str, Unit], Row] = {}
@@ -112,7 +122,11 @@ class Table(Mapping[tuple[str, Unit], Row]):
         return cls(rows.values())
 
 
-_COLUMNS = ("phase", "unit", "ms", "low", "high", "source", *(field.name for field in fields(Work)))
+_COLUMNS = ("phase", "unit", "ms", "low", "high", "source", *(field.name for field in fields(Work)), "spaces")
+
+
+def _both(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*old, *new)))
 
 
 def unit_text(unit: Unit) -> str:
@@ -132,9 +146,9 @@ def read_unit(text: str) -> Unit:
 def _read_row(line: list[str], where: str) -> Row:
     if len(line) != len(_COLUMNS):
         raise InputError(where, f"has {len(line)} of {len(_COLUMNS)} columns; the file may be cut off")
-    phase, text, ms, low, high, source, *work = line
+    phase, text, ms, low, high, source, *work, spaces = line
     try:
-        unit = read_unit(text)
+        unit, names = read_unit(text), tuple(map(str, json.loads(spaces)))
         numbers = [float(value) for value in (ms, low, high, *work)]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(where, f"cannot be read ({error})") from None
@@ -142,4 +156,4 @@ def _read_row(line: list[str], where: str) -> Row:
         raise InputError(where, f"{unit}: {ms} ms in [{low}, {high}] is no time")
     if source not in SOURCES:
         raise InputError(where, f"source {source!r} is not allowed; allowed: {', '.join(SOURCES)}")
-    return Row(phase, unit, numbers[0], numbers[1], numbers[2], source, Work(*numbers[3:]))
+    return Row(phase, unit, numbers[0], numbers[1], numbers[2], source, Work(*numbers[3:]), names)

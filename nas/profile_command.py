@@ -228,7 +228,7 @@ def latency_data(profile_name: str, arch_name: str, phase: str, sample: int | No
     if model.stored.memory is not None:
         data["peak_bytes"] = model.predict_memory(named.arch)
     if phase not in model.stored.whole:
-        data["overhead_ms"] = model.calibration(phase).overhead_ms
+        data["overhead_ms"] = model.calibration(phase, named.arch).overhead_ms
         data["parts"] = [{"layer": part.step.layer, "path": part.step.path, "unit": str(part.step.unit),
                           "ms": part.ms, "source": part.source} for part in model.breakdown(named.arch, phase)]
     return data

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles import runtimes
-from hardware_profiles.calibration import calibrate
+from hardware_profiles.calibration import Measured, calibrated, from_csv, to_csv
 from hardware_profiles.latency import LatencyModel, phase_steps
 from hardware_profiles.profile import Device
 from hardware_profiles.sanity import check_dependence
-from hardware_profiles.stored import Calibration, Conditions, Stored, read_stored
+from hardware_profiles.stored import Conditions, Stored, read_stored
 from hardware_profiles.table import Table, Work
 from nas.profiling import prices
 from nas.profiling.choice import calibration_models, model_macs, spread_units, units_of
@@ -75,10 +75,11 @@ class Profiling:
         self.space_name = self.space_name or self.space.name
         self.conditions = conditions_of(self.device, self.space)
         self.stored = Stored(device=self.device, conditions=self.conditions)
-        self.table = Table()
+        self.table, self.measured = Table(), list[Measured]()
         if (self.out / "profile.yaml").is_file():
             self.stored = read_stored(self.out)
             self.table = Table.from_csv(self.out / "table.csv")
+            self.measured = from_csv(self.out / "models.csv")
             self._check_same()
 
     def _check_same(self) -> None:
@@ -140,21 +141,20 @@ class Profiling:
         timings = bench.time([*workloads, *empties, *wholes], _middle(wholes, works, phase), budget_s,
                              f"{phase}-{self.space.name}",
                              often={whole.name: self.device.timing.whole_samples for whole in wholes})
-        self._check_dependence(phase, models, works, np.array([timings[whole.name].ms for whole in wholes]))
+        ms = np.array([timings[whole.name].ms for whole in wholes])
+        self._check_dependence(phase, models, works, ms)
         rows = prices.measured_rows(timings, chosen, works, phase, copies)
         if 2 * len(rows) < len(chosen):
             raise InputError(self.device.name, f"{len(chosen) - len(rows)} of {len(chosen)} stacks take no longer than "
                                                "an empty call; does the device run what it is given?")
         known = rows + [self.table[phase, unit] for unit in reused]
         rows += prices.interpolated_rows(known, works, phase)
-        self.table = self.table.with_rows(rows)
-        ms = np.array([timings[whole.name].ms for whole in wholes])
-        calibration = calibrate(self.model(), models, ms, phase)
-        self._keep(phase, calibration, bench, models)
+        self.table = self.table.with_rows(rows).with_space(phase, works, self.space.name)
+        self._keep(phase, bench, [Measured(phase, self.space.name, *each) for each in zip(models, ms.tolist())])
         shares = [bench.compiled[whole.name].facts["not_delegated"] for whole in wholes
                   if "not_delegated" in getattr(bench.compiled.get(whole.name), "facts", {})]
-        return Profiled(phase, len(works), len(chosen), len(reused), compiling_s, bench.spent_s, calibration.error,
-                        float(np.mean(shares)) if shares else None)
+        return Profiled(phase, len(works), len(chosen), len(reused), compiling_s, bench.spent_s,
+                        self.stored.by_space[self.space.name][phase].error, float(np.mean(shares)) if shares else None)
 
     def fitted(self, phase: str, table: Table, regressor: dict[str, Any], archs: Sequence[Architecture]) -> None:
         """Take over what whole models said, and write it."""
@@ -173,17 +173,16 @@ class Profiling:
                              for each in steps])
         check_dependence(self.device.name, features, ms)
 
-    def _keep(self, phase: str, calibration: Calibration, bench: Bench, models: Sequence[Architecture]) -> None:
+    def _keep(self, phase: str, bench: Bench, models: Sequence[Measured]) -> None:
         recorded = {"torch": version("torch"), **bench.header.get("versions", {}), **bench.header.get("machine", {}),
                     "date": str(date.today())}
-        seen = dict.fromkeys((*self.stored.seen, *(arch.key for arch in models)))
+        seen = dict.fromkeys((*self.stored.seen, *(each.arch.key for each in models)))
         whole = {name: fit for name, fit in self.stored.whole.items() if name != phase}
-        before = self.stored.calibration.get(phase, Calibration()).scales  # of kinds that this space does not have
-        calibration = calibration.model_copy(update={"scales": {**before, **calibration.scales}})
-        self.stored = self.stored.model_copy(update={
-            "device": self.device, "recorded": recorded, "spaces": self._spaces(), "whole": whole,
-            "seen": tuple(seen),
-            "calibration": {**self.stored.calibration, phase: calibration}})
+        self.measured = [each for each in self.measured if (each.phase, each.space) != (phase, self.space.name)]
+        self.measured += models
+        stored = self.stored.model_copy(update={"device": self.device, "recorded": recorded, "spaces": self._spaces(),
+                                                "whole": whole, "seen": tuple(seen)})
+        self.stored = calibrated(stored, self.table, self.measured, phase)
 
     def _spaces(self) -> tuple[str, ...]:
         """The spaces priced so far, this one last."""
@@ -192,6 +191,8 @@ class Profiling:
     def _write(self) -> None:
         self.out.mkdir(parents=True, exist_ok=True)
         write_text(self.out / "table.csv", self.table.to_csv())
+        if self.measured:
+            write_text(self.out / "models.csv", to_csv(self.measured))
         write_text(self.out / "profile.yaml", self.stored.to_yaml())
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from hardware_profiles import LatencyModel
-from hardware_profiles.calibration import calibrate
+from hardware_profiles.calibration import Measured, calibrate, from_csv, to_csv
 from hardware_profiles.latency import phase_steps
 from hardware_profiles.profile import parse_device
-from hardware_profiles.stored import Calibration, Conditions, Stored, differences, read_stored
+from hardware_profiles.stored import Calibration, Conditions, Stored, differences, group, read_stored
 from hardware_profiles.table import Row, Table, Work, read_unit, unit_text
 from search_spaces import Architecture, InputError, load_space
 from search_spaces.inventory import inventory
@@ -123,6 +123,57 @@ def test_calibration_finds_the_scales_that_made_the_models() -> None:
     errors = calibrated.predict_many(archs[25:]) / np.array([ms(arch) for arch in archs[25:]]) - 1
     assert np.abs(errors).max() < 0.03 and np.abs(errors).mean() < 0.01 and found.n == 25
     assert np.abs(raw.predict_many(archs[25:]) / np.array([ms(arch) for arch in archs[25:]]) - 1).mean() > 0.03
+
+
+def times(scale: float) -> dict[str, Calibration]:
+    return {"prefill": Calibration(scales=dict.fromkeys(map(group, units_of("lm-tiny")), scale), n=1)}
+
+
+def test_a_kind_that_no_calibrating_model_has_takes_the_common_scale() -> None:
+    raw = model("lm-tiny")
+    kinds = {arch: {layer.mixer.kind for layer in arch.decoder} for arch in samples("lm-tiny", 200)}
+    without, only = ([arch for arch in kinds if check(kinds[arch])]
+                     for check in (lambda found: "lsra" not in found, lambda found: found == {"lsra"}))
+    found = calibrate(raw, without[:16], 1.5 * raw.predict_many(without[:16]), "prefill")
+    calibrated = LatencyModel(raw.stored.model_copy(update={"calibration": {"prefill": found}}), raw.table, "mine")
+    assert calibrated.predict_many(only) == pytest.approx(1.5 * raw.predict_many(only), rel=0.02)
+
+
+def test_an_architecture_adds_up_as_in_the_first_space_that_has_all_its_units() -> None:
+    raw, archs = model("lm-tiny"), samples("lm-tiny", 30)
+    some = {step.unit for step in phase_steps(archs[0], "prefill")}
+    table = raw.table.with_space("prefill", some, "first").with_space("prefill", units_of("lm-tiny")[1:], "second")
+    stored = raw.stored.model_copy(update={"calibration": times(5.0), "by_space": {"first": times(2.0),
+                                                                                   "second": times(3.0)}})
+    latency = LatencyModel(stored, table, "mine")
+    factors = latency.predict_many(archs) / raw.predict_many(archs)
+    missing = units_of("lm-tiny")[0]
+    for arch, factor in zip(archs, factors):
+        units = {step.unit for step in phase_steps(arch, "prefill")}
+        assert factor == pytest.approx(2.0 if units <= some else 5.0 if missing in units else 3.0)
+        assert sum(part.ms for part in latency.breakdown(arch)) == pytest.approx(latency.predict(arch))
+    assert set(np.round(factors)) == {2.0, 3.0, 5.0}
+
+
+def test_a_table_of_a_version_without_spaces_is_read(tmp_path: Path) -> None:
+    table = Table(rows(units_of("lm-tiny"))).with_space("prefill", units_of("lm-tiny"), "a, \"b\"")
+    (tmp_path / "new.csv").write_text(table.to_csv())
+    assert {row.spaces for row in Table.from_csv(tmp_path / "new.csv").values()} == {("a, \"b\"",)}
+    old = [line.rsplit(',"[', 1)[0].removesuffix(",spaces") for line in table.to_csv().splitlines()]
+    (tmp_path / "old.csv").write_text("\n".join(old) + "\n")
+    assert Table.from_csv(tmp_path / "old.csv").keys() == table.keys()
+
+
+def test_measured_models_survive_being_a_file(tmp_path: Path) -> None:
+    measured = [Measured("prefill", "a, b", arch, 1.25) for arch in samples("lm-tiny", 3)]
+    (tmp_path / "models.csv").write_text(to_csv(measured))
+    assert from_csv(tmp_path / "models.csv") == measured and from_csv(tmp_path / "none.csv") == []
+    (tmp_path / "models.csv").write_text("phase,space,ms,architecture\nprefill,a,1,{\n")
+    with pytest.raises(InputError, match=r"models\.csv, line 2"):
+        from_csv(tmp_path / "models.csv")
+    (tmp_path / "models.csv").write_text("phase,space\n")
+    with pytest.raises(InputError, match="line 1 must be"):
+        from_csv(tmp_path / "models.csv")
 
 
 def test_a_stored_profile_survives_being_a_folder(tmp_path: Path) -> None:

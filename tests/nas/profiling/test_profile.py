@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import search_spaces
 from hardware_profiles import LatencyModel, load_profile
 from hardware_profiles.runtimes import torch_eager
 from hardware_profiles.stored import Conditions
@@ -85,6 +86,27 @@ def test_a_second_space_reuses_the_units_it_knows(made_up) -> None:
     after = LatencyModel.load("made-up")
     assert {key: row.ms for key, row in after.table.items()} == before
     assert after.stored.spaces == ("lm-tiny",)
+
+
+def test_a_space_that_is_profiled_later_shifts_no_prediction(monkeypatch) -> None:
+    assert profile() == 0
+    archs = draw_models(load_space("lm-tiny"), 20, "before and after", avoid=set())
+    before = LatencyModel.load("made-up").predict_many(archs)
+    text = (Path(search_spaces.__file__).parent / "lm-tiny.yaml").read_text()
+    Path("wide.yaml").write_text(text.replace("name: lm-tiny", "name: wide").replace("[48, 64]", "[64, 80]"))
+    load = torch_eager.load
+
+    def slower(module, inputs, options):
+        run = load(module, inputs, options)
+        return (lambda: 1.5 * run()) if type(module).__name__ == "_Whole" else run
+    monkeypatch.setattr(torch_eager, "load", slower)
+    assert main(["profile", "made-up.yaml", "--space", "wide.yaml", "--budget", "5s"]) == 0
+    after = LatencyModel.load("made-up")
+    assert after.predict_many(archs) == pytest.approx(before, rel=1e-4)
+    assert list(after.stored.by_space) == ["lm-tiny", "wide"] and after.stored.calibration["prefill"].n == 16
+    wide = [arch for arch in draw_models(load_space("wide.yaml"), 20, "slower", avoid=set()) if arch.width == 80]
+    true = [1.5e3 * made_up_seconds(*Workload("prefill", arch).build(AT)) for arch in wide]
+    assert np.abs(after.predict_many(wide) / np.array(true) - 1).mean() < 0.1
 
 
 def test_stopped_it_keeps_what_it_measured_and_goes_on(monkeypatch) -> None:
