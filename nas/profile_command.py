@@ -23,6 +23,7 @@ from nas.profiling.stage import Profiled, Profiling, today
 from nas.profiling.timing import Stopped, Watching
 from nas.profiling.whole import Fitted, fit_whole
 from nas.progress import interruptible
+from nas.run_dir import locked
 from nas.tables import table
 from search_spaces import InputError, SearchSpace, load_space
 
@@ -110,7 +111,8 @@ def profile(device_name: str, space_name: str | None, budget: str, out: str | No
     space = load_space(space_name)
     wanted = _phases(device, space, phases)
     bars = Bars(console)
-    with interruptible() as stop, bars.bar:
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder, "profile"), interruptible() as stop, bars.bar:
         profiling = Profiling(device, space, folder, bars, stop, space_name)
         found: Sequence[Profiled] | Sequence[Check] | Sequence[Fitted]
         try:

@@ -10,7 +10,7 @@ import platform
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -134,17 +134,35 @@ class RunDir:
         on_ray = f" --workers {last['workers']} --ray {last['ray']}" if last.get("workers", 1) > 1 else ""
         return f"nas train --resume {self.name}{on_ray}"
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes from working on the run; the lock goes with the process, however it ends."""
-        import fcntl
+    def locked(self) -> AbstractContextManager[None]:
+        """Keep other processes from working on the run. Raises InputError where one does."""
+        return locked(self.path, "run")
 
-        with (self.path / ".lock").open("w") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise InputError(str(self.path), "another process is at work on this run; stop it first") from None
-            yield
+
+@contextmanager
+def locked(folder: Path, what: str) -> Iterator[None]:
+    """Keep other processes from working on a folder; the lock goes with the process, however it ends.
+
+    Args:
+        what: the folder is of.
+
+    Raises:
+        InputError: another process has it; says which.
+    """
+    import fcntl
+
+    with (folder / ".lock").open("a+") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            handle.seek(0)
+            who = handle.read().strip()
+            raise InputError(str(folder), f"another process is at work on this {what}{who and f' ({who})'}; stop it "
+                                          "first") from None
+        handle.truncate(0)
+        handle.write(f"process {os.getpid()} on {platform.node()}")
+        handle.flush()
+        yield
 
 
 def write_text(path: Path, text: str) -> None:

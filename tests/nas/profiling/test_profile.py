@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from nas.cli import main
 from nas.profiling.choice import draw_models
 from nas.profiling.work import _Traffic, work_of
 from nas.profiling.workloads import Workload
+from nas.run_dir import locked
 from search_spaces import load_space
 
 AT = Conditions(batch=1, length=128, past=64)
@@ -121,6 +125,23 @@ def test_stopped_it_keeps_what_it_measured_and_goes_on(monkeypatch) -> None:
     kept = rounds.read_text().splitlines()
     assert profile() == 0
     assert rounds.read_text().splitlines()[: len(kept)][2:] == kept[2:]
+
+
+def test_two_processes_do_not_work_on_one_profile(tmp_path: Path, capsys) -> None:
+    folder = tmp_path / "runs/profiles/made-up"
+    folder.mkdir(parents=True)
+    code = ("import sys, time; from pathlib import Path; from nas.run_dir import locked\n"
+            "with locked(Path(sys.argv[1]), 'profile'): print('held', flush=True); time.sleep(600)")
+    with subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None and other.stdout.readline() == "held\n"
+        try:
+            assert profile() == 2
+            says = capsys.readouterr().err
+            assert f"another process is at work on this profile (process {other.pid} on " in says
+        finally:
+            other.kill()
+    with locked(folder, "profile"):  # a killed process leaves nothing locked
+        assert f"process {os.getpid()} on " in (folder / ".lock").read_text()
 
 
 def test_another_length_needs_another_folder(capsys) -> None:
