@@ -21,6 +21,7 @@ import os
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,13 +99,17 @@ def rounds(workloads: Mapping[str, Run], reference: str, protocol: Protocol, emi
 
 def due(workloads: Iterable[str], reference: str, protocol: Protocol,
         finished: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The names that take part in the next round; none where the rounds have ended."""
-    if len(finished) < protocol.least_rounds:
-        return list(workloads)
-    if len(finished) >= protocol.most_rounds or sum(float(line["spent_s"]) for line in finished) >= protocol.budget_s:
-        return []
-    names = _open(workloads, reference, finished, protocol)
-    return [] if names == [reference] else names
+    """The names that take part in the next round; none where the rounds have ended.
+
+    Every workload takes part in the least number of rounds, whatever earlier rounds were of.
+    """
+    names, known = list(workloads), summarise(finished, reference)
+    took = Counter(name for line in finished for name in {name for name, _ in line["seconds"]})
+    spent_s = sum(float(line["spent_s"]) for line in finished)
+    ended = len(finished) >= protocol.most_rounds or spent_s >= protocol.budget_s
+    wanted = [name for name in names if took[name] < protocol.least_rounds
+              or not ended and name != reference and known[name].spread > protocol.tolerance]
+    return [name for name in names if name in wanted or name == reference] if wanted else []
 
 
 def _repeats(run: Run) -> int:
@@ -129,13 +134,6 @@ def _order(names: list[str], reference: str, often: Mapping[str, int], rng: rand
     for i, name in enumerate(shuffled, start=1):
         order += [name, reference] if i % REFERENCE_EVERY == 0 or i == len(shuffled) else [name]
     return order
-
-
-def _open(workloads: Iterable[str], reference: str, finished: Sequence[Any], protocol: Protocol) -> list[str]:
-    """The reference, and the workloads whose interval is still too wide."""
-    known = summarise(finished, reference)
-    return [name for name in workloads
-            if name == reference or name not in known or known[name].spread > protocol.tolerance]
 
 
 def summarise(lines: Iterable[Mapping[str, Any]], reference: str) -> dict[str, Timing]:

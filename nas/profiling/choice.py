@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,16 +27,19 @@ def units_of(space: SearchSpace, phase: str) -> list[Unit]:
     return list(found)
 
 
-def spread_units(works: Mapping[Unit, Work], n: int) -> list[Unit]:
+def spread_units(works: Mapping[Unit, Work], n: int, first: Collection[Unit] = ()) -> list[Unit]:
     """The n units that say most about the rest: each as far as can be from those already taken.
 
     At least the cheapest and the dearest of every kind are taken, so that nothing lies outside what was timed.
+
+    Args:
+        first: units that are taken in any case.
     """
     units = list(works)
     if n >= len(units):
         return units
     points = unit_points(works)
-    taken = _ends(units, works)
+    taken = list(dict.fromkeys((*first, *_ends(units, works))))
     distance = np.min([_distances(points, units.index(unit)) for unit in taken], axis=0)
     while len(taken) < n:
         farthest = int(np.argmax(distance))

@@ -126,20 +126,21 @@ class Profiling:
 
     def _measure(self, phase: str, works: Mapping[Unit, Work], budget_s: float) -> Profiled:
         bench, copies, models = self.bench(), self.device.timing.copies, self.calibration_models()
-        reused = {unit for unit in works if self.table.is_measured(phase, unit)}
-        wholes = [Workload(phase, arch) for arch in models]
-        start = time.monotonic()
+        wholes, purpose = [Workload(phase, arch) for arch in models], f"{phase}-{self.space.name}"
+        reference = _middle(wholes, works, phase)
+        start, timed = time.monotonic(), bench.timed(purpose, reference)
         bench.prepare(wholes)
+        begun = [unit for unit in works if Workload(phase, unit, copies).name in timed]  # another budget goes on with
+        reused = {unit for unit in works if self.table.is_measured(phase, unit)}.difference(begun)
         new = {unit: work for unit, work in works.items() if unit not in reused}
         n = min(affordable(self.device, new, [model_macs(arch, phase, works) for arch in models], budget_s, copies),
                 bench.compilable(budget_s))
-        chosen = spread_units(new, n) if new else []
+        chosen = spread_units(new, n, begun) if new else []
         workloads = [Workload(phase, unit, copies) for unit in chosen]
         empties = list(dict.fromkeys(prices.empty_for(unit, phase) for unit in chosen))
         bench.prepare([*workloads, *empties])
         compiling_s = time.monotonic() - start
-        timings = bench.time([*workloads, *empties, *wholes], _middle(wholes, works, phase), budget_s,
-                             f"{phase}-{self.space.name}",
+        timings = bench.time([*workloads, *empties, *wholes], reference, budget_s, purpose,
                              often={whole.name: self.device.timing.whole_samples for whole in wholes})
         ms = np.array([timings[whole.name].ms for whole in wholes])
         self._check_dependence(phase, models, works, ms)

@@ -124,7 +124,7 @@ class Bench:
         timing = self.device.timing
         protocol = measure.Protocol(zlib.crc32(purpose.encode()), budget_s, timing.least_rounds, timing.most_rounds,
                                     timing.tolerance, dict(often or {}))
-        rounds = Rounds(self.folder / f"{purpose}.jsonl", self._identity(everything, reference))
+        rounds = self._rounds(purpose, reference)
         self.watching.timing(budget_s, len(everything))
 
         def take(line: dict[str, Any]) -> None:
@@ -149,6 +149,13 @@ class Bench:
             raise InputError(self.device.name, f"gave {what}; call again to go on")
         return found
 
+    def _rounds(self, purpose: str, reference: Workload) -> Rounds:
+        return Rounds(self.folder / f"{purpose}.jsonl", self._identity(reference))
+
+    def timed(self, purpose: str, reference: Workload) -> set[str]:
+        """The names of workloads that an earlier call has timed for a purpose."""
+        return {name for line in self._rounds(purpose, reference).lines for name, _ in line["seconds"]}
+
     def forget(self, purpose: str) -> None:
         """Drop the rounds of a measurement that is written down: the same one asked for again is made anew."""
         (self.folder / f"{purpose}.jsonl").unlink(missing_ok=True)
@@ -166,10 +173,10 @@ class Bench:
                    [self.compiled[workload.name].model for workload in workloads], reference.name, protocol,
                    before=tuple(rounds.lines))
 
-    def _identity(self, workloads: Sequence[Workload], reference: Workload) -> str:
-        """Changes whenever earlier rounds do not fit any more."""
+    def _identity(self, reference: Workload) -> str:
+        """Changes whenever earlier rounds do not fit any more; what they were of may change with the budget."""
         data = [self.device.runtime_options(), self.conditions.model_dump(), self.device.transport, reference.name,
-                sorted(workload.name for workload in workloads), provenance(self.device)]
+                provenance(self.device)]
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 

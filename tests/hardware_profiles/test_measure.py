@@ -128,6 +128,21 @@ def test_rounds_of_one_sample_each_still_count() -> None:
     assert measure.summarise(after, "reference")["whole"].n == 2 + 2 * 3
 
 
+def test_more_time_goes_on_and_less_takes_what_is_there() -> None:
+    machine, few = Machine(), Protocol(least_rounds=3, most_rounds=3)
+    before = run(fakes(machine, 0.9, reference=0.002, a=0.003), few)
+    assert run(fakes(machine, 0.9, reference=0.002, a=0.003), few._replace(budget_s=0.0), before) == before
+    more = run(fakes(machine, 0.9, reference=0.002, a=0.003), few._replace(most_rounds=5), before)
+    assert len(more) == 5 and more[:3] == before
+
+
+def test_a_workload_that_joins_later_gets_its_rounds() -> None:
+    machine, protocol = Machine(), Protocol(least_rounds=3, most_rounds=3)
+    before = run(fakes(machine, 0.9, reference=0.002, a=0.003), protocol)
+    after = run(fakes(machine, 0.9, reference=0.002, a=0.003, b=0.003), protocol, before)
+    assert [set(order(line)) for line in after[3:]] == [{"reference", "b"}] * 3
+
+
 def test_the_file_runs_on_python_3_9() -> None:
     text = Path(str(measure.__file__)).read_text("utf-8")
     ast.parse(text, feature_version=(3, 9))

@@ -144,6 +144,22 @@ def test_two_processes_do_not_work_on_one_profile(tmp_path: Path, capsys) -> Non
         assert f"process {os.getpid()} on " in (folder / ".lock").read_text()
 
 
+def test_another_budget_goes_on_with_what_is_measured(monkeypatch) -> None:
+    rounds = Path("runs/profiles/made-up/work/prefill-lm-tiny.jsonl")
+    monkeypatch.setattr("nas.profiling.stage.affordable", lambda *_: 40)
+    assert profile() == 0
+    first = rounds.read_text().splitlines()
+    monkeypatch.setattr("nas.profiling.stage.affordable", lambda *_: 30)
+    assert profile("--budget", "4s") == 0
+    assert [line for line in rounds.read_text().splitlines() if "round" in line] == [
+        line for line in first if "round" in line]
+    monkeypatch.setattr("nas.profiling.stage.affordable", lambda *_: 50)
+    assert profile("--budget", "6s") == 0
+    assert rounds.read_text().splitlines()[2 : len(first)] == first[2:]
+    table = LatencyModel.load("made-up").table
+    assert sum(row.source == "measured" for row in table.values()) == 50
+
+
 def test_another_length_needs_another_folder(capsys) -> None:
     assert profile() == 0
     Path("made-up.yaml").write_text(DEVICE + "length: 64\n")
