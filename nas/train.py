@@ -103,10 +103,15 @@ def save_weights(trainer: Trainer, run: RunDir) -> None:
                                                 f"{run.resume_command()}") from None
 
 
-def load_supernet(run: RunDir, space: SearchSpace) -> Supernet:
-    """The run's trained supernet in eval mode. Raises InputError where training is not finished."""
+def check_trained(run: RunDir) -> None:
+    """Raises InputError where training is not finished."""
     if not run.weights_path.is_file():
         raise InputError(str(run.path), f"its supernet is not trained to the end; run {run.resume_command()}")
+
+
+def load_supernet(run: RunDir, space: SearchSpace) -> Supernet:
+    """The run's trained supernet in eval mode. Raises InputError where training is not finished."""
+    check_trained(run)
     recipe = run.config().training
     net = place(Supernet(space, dropout=recipe.dropout), recipe)
     remedy = f"delete it and run {run.resume_command()}"

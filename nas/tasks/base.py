@@ -21,6 +21,12 @@ from search_spaces.errors import InputError
 from search_spaces.space import SearchSpace
 from supernet.batch import Batch, Split
 
+Watch = Callable[[float], None]
+
+
+def unwatched(loss: float) -> None:
+    """Nobody looks."""
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -63,6 +69,10 @@ class Task(ABC):
     """The columns it reads; each is an option that names its column."""
     embedded_vocab: ClassVar[int]
     """The most pieces that the embedded data are good for."""
+    metrics: ClassVar[Mapping[str, bool]]
+    """What `evaluate` measures, and whether more of it is better."""
+    costly: ClassVar[Collection[str]] = ()
+    """The metrics that `evaluate` measures only with `full`."""
     extras: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Options of the embedded data: their allowed values, or none for a number."""
 
@@ -141,7 +151,7 @@ class Task(ABC):
 
     @abstractmethod
     def evaluate(self, logits: Callable[[Batch], Tensor], prepared: Prepared, split: str, *, size: int,
-                 limit: int | None, full: bool) -> dict[str, float]:
+                 limit: int | None, full: bool, watch: Watch = unwatched) -> dict[str, float]:
         """Score a model.
 
         Args:
@@ -149,6 +159,7 @@ class Task(ABC):
             size: examples in a batch.
             limit: score so many examples, a fair sample; None for all.
             full: compute the costly metrics too.
+            watch: is told the loss of every batch, summed over its labels; what it raises ends the evaluation.
         """
 
     # What most tasks need not say.

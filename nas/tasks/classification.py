@@ -9,7 +9,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from nas.tasks.base import Prepared, Task
+from nas.tasks.base import Prepared, Task, Watch, unwatched
 from nas.tasks.cache import Arrays
 from nas.tasks.embedded import passages
 from nas.tasks.files import Row, format_of, read_rows
@@ -30,6 +30,7 @@ class Classification(Task):
     family = "encoder"
     roles = ("text", "label")
     embedded_vocab = 4096
+    metrics = {"loss": False, "accuracy": True, "macro_f1": True}
 
     def read(self, path: str, options: Options) -> list[Row]:
         """The rows of a table or of lines that match a pattern."""
@@ -100,13 +101,14 @@ class Classification(Task):
 
     @torch.no_grad()
     def evaluate(self, logits: Callable[[Batch], Tensor], prepared: Prepared, split: str, *, size: int,
-                 limit: int | None, full: bool) -> dict[str, float]:
+                 limit: int | None, full: bool, watch: Watch = unwatched) -> dict[str, float]:
         """Loss in nats; accuracy and macro-averaged F1 as fractions."""
         n_classes = len(prepared.labels)
         total, counts = 0.0, torch.zeros(n_classes, n_classes, dtype=torch.int64)
         for batch in prepared.split(split).in_order(size, limit):
             found = logits(batch)
-            total += summed_loss(found, batch.labels)
+            total += (loss := summed_loss(found, batch.labels))
+            watch(loss)
             pairs = batch.labels.cpu() * n_classes + found.argmax(dim=-1).cpu()
             counts += torch.bincount(pairs, minlength=n_classes**2).reshape(n_classes, n_classes)
         n, right = int(counts.sum()), counts.diagonal()

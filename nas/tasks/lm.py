@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from nas.tasks.base import Prepared, Task
+from nas.tasks.base import Prepared, Task, Watch, unwatched
 from nas.tasks.cache import Arrays
 from nas.tasks.embedded import documents
 from nas.tasks.files import Row, format_of, read_rows, read_text
@@ -36,6 +36,7 @@ class LanguageModelling(Task):
     family = "lm"
     roles = ("text",)
     embedded_vocab = 8192
+    metrics = {"loss": False, "perplexity": False}
 
     def read(self, path: str, options: Options) -> list[Row]:
         """One document of a plain file, or one of each row of a table."""
@@ -96,14 +97,15 @@ class LanguageModelling(Task):
 
     @torch.no_grad()
     def evaluate(self, logits: Callable[[Batch], Tensor], prepared: Prepared, split: str, *, size: int,
-                 limit: int | None, full: bool) -> dict[str, float]:
+                 limit: int | None, full: bool, watch: Watch = unwatched) -> dict[str, float]:
         """Loss in nats and perplexity, of tokens; vocabularies of different sizes do not compare."""
         total, n = 0.0, 0
         for batch in prepared.split(split).in_order(size, limit):
-            total += summed_loss(logits(batch), batch.labels)
+            total += (loss := summed_loss(logits(batch), batch.labels))
+            watch(loss)
             n += batch.n_labels
-        loss = total / n
-        return {"loss": loss, "perplexity": math.exp(loss) if loss < 700 else math.inf}
+        mean = total / n
+        return {"loss": mean, "perplexity": math.exp(mean) if mean < 700 else math.inf}
 
 
 def _units(documents: list[str]) -> list[tuple[int, str]]:

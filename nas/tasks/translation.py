@@ -9,7 +9,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from nas.tasks.base import Prepared, Task
+from nas.tasks.base import Prepared, Task, Watch, unwatched
 from nas.tasks.cache import Arrays
 from nas.tasks.decoding import greedy, texts_of
 from nas.tasks.files import Row, format_of, lines_of, read_rows, read_text
@@ -31,6 +31,8 @@ class Translation(Task):
     roles = ("source", "target")
     extras = {"direction": ("de-en", "en-de"), "size": ()}
     embedded_vocab = 256  # stems and endings; more would be whole numbers learnt by heart
+    metrics = {"loss": False, "accuracy": True, "bleu": True, "exact_match": True}
+    costly = ("bleu", "exact_match")
 
     def read(self, path: str, options: Options) -> list[Row]:
         """The rows of a table, or of two files whose lines belong together: `PATH.SOURCE` and `PATH.TARGET`."""
@@ -89,7 +91,7 @@ class Translation(Task):
 
     @torch.no_grad()
     def evaluate(self, logits: Callable[[Batch], Tensor], prepared: Prepared, split: str, *, size: int,
-                 limit: int | None, full: bool) -> dict[str, float]:
+                 limit: int | None, full: bool, watch: Watch = unwatched) -> dict[str, float]:
         """Loss in nats and the accuracy of single tokens after the right ones before them.
 
         With `full`, what the model writes by itself: BLEU (0 to 100, of the texts the target's tokens stand
@@ -100,7 +102,8 @@ class Translation(Task):
         wanted: list[str] = []
         for batch in prepared.split(split).in_order(size, limit):
             found = logits(batch)
-            total += summed_loss(found, batch.labels)
+            total += (loss := summed_loss(found, batch.labels))
+            watch(loss)
             right += n_right(found, batch.labels)
             n += batch.n_labels
             if full:

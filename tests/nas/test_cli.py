@@ -269,5 +269,5 @@ def test_names_no_file_can_have_and_a_full_disk_are_told(capsys, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cli, "_print", full)
+    monkeypatch.setattr("nas.cli.architectures.show_result", full)
     assert "No space left on device" in refused(capsys, "spaces")

@@ -1,0 +1,75 @@
+"""What all commands share: the application, its options, and what is printed where."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+
+app = typer.Typer(
+    help="Hardware-aware architecture search for efficient Transformers.", no_args_is_help=True,
+    rich_markup_mode="rich", pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(version("paretoformer"))
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True,
+                                               help="Print the version and stop.")] = False,
+) -> None:
+    """Hardware-aware architecture search for efficient Transformers."""
+
+
+def known(incomplete: str) -> list[str]:
+    """What the shell can complete SPACE_OR_ARCH to, beside files."""
+    from nas.resolve import known_names
+
+    return [name for name in known_names() if name.startswith(incomplete)]
+
+
+SpaceOrArch = Annotated[str, typer.Argument(
+    metavar="SPACE_OR_ARCH", autocompletion=known, show_default=False,
+    help="A shipped space, a published architecture (see nas published), a space's YAML file, or an architecture's "
+         "JSON file or folder.")]
+SeqLen = Annotated[int | None, typer.Option(
+    "--seq-len", metavar="N", show_default=False, help="Tokens of the sequence; 128 or the context if that is less.")]
+TargetLen = Annotated[int | None, typer.Option(
+    "--target-len", metavar="N", show_default=False, help="Tokens of the target (seq2seq); as --seq-len by default.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+class _Console(Console):
+    """A console that tells `main` when nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def screen(as_json: bool = False) -> Console:
+    """A console on stdout; into a pipe or file it has room for whole tables. Beside JSON it is on stderr."""
+    if as_json:
+        return Console(stderr=True, highlight=False)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a sign the terminal lacks is no reason to stop
+    fixed = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return _Console(highlight=False, width=None if fixed else 160)
+
+
+def show_result(what: dict[str, Any] | RenderableType) -> None:
+    if isinstance(what, dict):
+        from nas.run_dir import json_text
+
+        print(json_text({"schema_version": 1, **what}))
+    else:
+        screen().print(what)

@@ -1,0 +1,102 @@
+"""`nas spaces`, `blocks`, `show`, `count` and `published`: look at architectures and what they cost."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nas.cli._app import Json, SeqLen, SpaceOrArch, TargetLen, app, screen, show_result
+
+LOOK, COSTS = "Architectures", "Costs"
+
+
+@app.command(rich_help_panel=LOOK)
+def spaces(as_json: Json = False) -> None:
+    """List the shipped search spaces.
+
+    Example: [cyan]nas spaces --json[/cyan]
+    """
+    from nas import tables
+
+    rows = tables.spaces_data()
+    show_result({"spaces": rows} if as_json else tables.spaces_table(rows))
+
+
+@app.command(rich_help_panel=LOOK)
+def blocks(
+    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", show_default=False, help="One kind only.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the installed block kinds and the dims a space can give each.
+
+    Example: [cyan]nas blocks lsra[/cyan]
+    """
+    from nas import tables
+
+    found = tables.blocks_data(kind)
+    show_result({"blocks": found} if as_json else tables.blocks_table(found))
+
+
+@app.command(rich_help_panel=LOOK)
+def show(
+    space_or_arch: SpaceOrArch, seq_len: SeqLen = None, target_len: TargetLen = None,
+    sample: Annotated[int | None, typer.Option("--sample", metavar="SEED", show_default=False,
+                                               help="Draw the architecture this seed samples.")] = None,
+    smallest: Annotated[bool, typer.Option("--smallest", help="Draw the smallest only.")] = False,
+    largest: Annotated[bool, typer.Option("--largest", help="Draw the largest only.")] = False,
+) -> None:
+    """Draw the layers of an architecture, or sum up a space and draw its largest and smallest.
+
+    Example: [cyan]nas show lm-tiny --sample 7[/cyan]
+    """
+    from nas import drawing, resolve, tables
+
+    found = resolve.resolve(space_or_arch)
+    picked = resolve.pick(found, sample, smallest, largest)
+    length = resolve.sequence_length(found, seq_len, target_len)
+    console = screen()
+    pictures = [drawing.draw(named, length, target_len, console.width, console.options.ascii_only) for named in picked]
+    if not isinstance(found, resolve.Named) and len(pictures) > 1:
+        pictures.insert(0, tables.space_summary(found))
+    show_result(pictures[0])
+    for picture in pictures[1:]:
+        show_result("")
+        show_result(picture)
+
+
+@app.command("count", rich_help_panel=COSTS)
+def count_command(
+    space_or_arch: SpaceOrArch, seq_len: SeqLen = None, target_len: TargetLen = None,
+    convention: Annotated[str, typer.Option(
+        "--convention", metavar="C", help="How multiply-adds are counted; an unknown name lists them.")] = "plain",
+    as_json: Json = False,
+) -> None:
+    """Count parameters and multiply-adds; of a space its smallest, median and largest.
+
+    Smallest and largest have every dimension at its least and greatest.
+
+    Example: [cyan]nas count bert-base --seq-len 512[/cyan]
+    """
+    from nas import resolve, tables
+
+    found = resolve.resolve(space_or_arch)
+    length = resolve.sequence_length(found, seq_len, target_len)
+    costs = tables.costs(found, length, target_len, convention)
+    setting = {"seq_len": length, "target_len": target_len, "convention": convention}
+    show_result(tables.costs_data(found, costs, setting) if as_json else tables.costs_table(costs))
+
+
+@app.command(rich_help_panel=COSTS)
+def published(as_json: Json = False) -> None:
+    """Compare our counts with published ones; exits 1 where one misses its tolerance.
+
+    Example: [cyan]nas published[/cyan]
+    """
+    from nas import tables
+    from nas.published import check_published
+
+    rows = check_published()
+    show_result(tables.published_data(rows) if as_json else tables.published_table(rows, screen().width))
+    if any(row.result == "fail" for row in rows):
+        raise typer.Exit(1)

@@ -1,0 +1,99 @@
+"""What a search was asked for, checked once and kept in the run's folder as `search.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from nas.search.measures import Limit, Measure, devices_of, parse_all, parse_limit
+from nas.tasks.base import Task
+from search_spaces import Fault, InputError
+from search_spaces.loader import parse_yaml
+
+FREE = ("trials",)
+"""What may change when a search goes on."""
+
+
+class SearchConfig(BaseModel):
+    """Everything that decides which architectures a search visits."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    objectives: tuple[str, ...] = Field(("loss",), min_length=1)
+    max: tuple[str, ...] = ()
+    min: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    sampler: str = "predictor"
+    trials: int = Field(200, ge=1)
+    seed: int = 0
+    limit: int | None = Field(256, ge=1)
+    batch_size: int | None = Field(None, ge=1)
+    race: bool = True
+    warm_start: tuple[str, ...] = ()
+
+    def to_yaml(self) -> str:
+        """The config as it is kept."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+    def measures(self, task: Task) -> tuple[Measure, ...]:
+        """The objectives. Raises InputError where there is no such measure, or none that has to be evaluated."""
+        found = parse_all(self.objectives, task.metrics)
+        if not any(measure.is_quality for measure in found):
+            raise InputError("objective", "a search needs one of quality beside costs; allowed: "
+                                          f"{', '.join(task.metrics)}")
+        return found
+
+    def limits(self, task: Task) -> tuple[Limit, ...]:
+        """The limits. Raises InputError."""
+        return (*(parse_limit(text, task.metrics) for text in self.max),
+                *(parse_limit(text, task.metrics, at_least=True) for text in self.min))
+
+    def all_devices(self, task: Task) -> tuple[str, ...]:
+        """Every device that is named anywhere."""
+        named = devices_of([*self.measures(task), *(limit.measure for limit in self.limits(task))])
+        return tuple(dict.fromkeys((*self.devices, *named)))
+
+    def differences(self, other: SearchConfig) -> Iterator[str]:
+        """`key is mine in the search, asked for other's` of everything that changes what is visited."""
+        theirs = other.model_dump()
+        for key, mine in self.model_dump().items():
+            if mine != theirs[key] and key not in FREE:
+                yield f"{key} is {_shown(mine)} in the search, asked for {_shown(theirs[key])}"
+
+
+def read_search(path: Path) -> SearchConfig:
+    """A search's config from its file. Raises InputError with everything that is wrong."""
+    try:
+        return make_search(parse_yaml(path.read_text("utf-8"), str(path)), str(path))
+    except FileNotFoundError:
+        raise InputError(str(path.parent), f"has not been searched; run nas search {path.parent.name}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(str(path), f"is not UTF-8 text: byte {error.start} cannot be read") from None
+
+
+def make_search(settings: object, where: str) -> SearchConfig:
+    """A config of settings. Raises InputError with every wrong one and what is allowed."""
+    try:
+        return SearchConfig.model_validate(settings)
+    except ValidationError as error:
+        raise InputError(where, list(_faults(error))) from None
+
+
+def _faults(error: ValidationError) -> Iterator[Fault]:
+    for item in error.errors():
+        key = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            yield Fault(key, f"unknown setting; allowed: {', '.join(SearchConfig.model_fields)}")
+        else:
+            yield Fault(key, f"{item['input']!r} is not allowed: {item['msg'][0].lower()}{item['msg'][1:]}")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(str, value)) or "nothing"
+    return str(value)

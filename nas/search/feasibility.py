@@ -1,0 +1,151 @@
+"""What a space can cost at all: the least, the median and the greatest of each cost, and whether limits can be met."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nas.search.measures import Limit, Measure
+from nas.search.pricing import Prices
+from search_spaces import Architecture, Fault, InputError, SearchSpace
+from search_spaces.schema import Value
+
+Floats = NDArray[np.float64]
+Genes = dict[str, Value]
+Costs = Callable[[Sequence[Architecture]], Floats]
+SAMPLES = 200
+"""Architectures drawn for the median and as starts of the descents."""
+STARTS = 3
+SWEEPS = 12
+"""A descent ends after so many rounds over all genes, though it has long found its end by then."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """What one cost can be.
+
+    Args:
+        cheapest: an architecture of the least cost found.
+        dearest: one of the greatest.
+    """
+
+    measure: Measure
+    least: float
+    median: float
+    greatest: float
+    cheapest: Architecture
+    dearest: Architecture
+
+
+@dataclass(frozen=True)
+class Feasibility:
+    """The ranges of all costs, and an architecture that meets every limit (or comes nearest)."""
+
+    ranges: tuple[Range, ...]
+    limits: tuple[Limit, ...]
+    nearest: Architecture
+    reached: tuple[float, ...]
+    """The nearest one's cost for each limit."""
+    share: float
+    """Of random architectures that meet all limits."""
+
+    def check(self, space_name: str) -> None:
+        """Raises InputError where a limit, or all together, cannot be met; says what can."""
+        faults = []
+        for limit in self.limits:
+            found = next(each for each in self.ranges if each.measure == limit.measure)
+            best = found.greatest if limit.at_least else found.least
+            if not limit.holds(best):
+                word = "greatest" if limit.at_least else "least"
+                faults.append(Fault("", f"{limit} cannot be met in {space_name}: the {word} there is "
+                                        f"{limit.measure.show(best)}; ask for that, or take another space"))
+        together = any(not limit.holds(value) for limit, value in zip(self.limits, self.reached))
+        if not faults and together:
+            best_all = ", ".join(f"{limit.measure.name} = {limit.measure.show(value)}"
+                                 for limit, value in zip(self.limits, self.reached))
+            asked = " and ".join(map(str, self.limits))
+            faults.append(Fault("", f"{asked} cannot be met together in {space_name}, though each can alone; the "
+                                    f"nearest that can: {best_all}"))
+        if faults:
+            raise InputError("limits", faults)
+
+
+def assess(space: SearchSpace, prices: Prices, measures: Sequence[Measure], limits: Sequence[Limit],
+           seed: int = 0) -> Feasibility:
+    """Search the tables, and nothing else, for the ends of each cost and for what meets all limits.
+
+    Args:
+        measures: costs to look at, beside those of the limits; measures of quality are left out.
+        limits: those on costs are looked at; what quality can be reached nobody knows before.
+    """
+    limits = tuple(limit for limit in limits if not limit.measure.is_quality)
+    wanted = tuple(dict.fromkeys((*(m for m in measures if not m.is_quality), *(limit.measure for limit in limits))))
+    rng = random.Random(f"feasibility {seed}")  # noqa: S311 - repeatable, not secret
+    drawn: list[Genes] = [{name: rng.choice(values) for name, values in space.genes.items()} for _ in range(SAMPLES)]
+    starts = [*(space.encode(arch) for arch in (space.smallest(), space.largest())), *drawn]
+    table = prices.values(wanted, [space.decode(genes) for genes in starts])
+    ranges, known = [], list(starts)
+    for i, measure in enumerate(wanted):
+        ends = [_least(space, _best(starts, sign * table[:, i]), _priced(prices, measure, sign)) for sign in (1, -1)]
+        known += ends
+        archs = [space.decode(genes) for genes in ends]
+        least, greatest = prices.values([measure], archs)[:, 0].tolist()
+        ranges.append(Range(measure, least, float(np.median(table[2:, i])), greatest, *archs))
+    return _with_limits(space, prices, tuple(ranges), limits, known)
+
+
+def _with_limits(space: SearchSpace, prices: Prices, ranges: tuple[Range, ...], limits: tuple[Limit, ...],
+                 known: list[Genes]) -> Feasibility:
+    measures = [limit.measure for limit in limits]
+
+    def excess(archs: Sequence[Architecture]) -> Floats:
+        values = prices.values(measures, archs)
+        over = np.array([[limit.excess(value) for limit, value in zip(limits, row)] for row in values.tolist()])
+        worst = over.max(axis=1, initial=-np.inf) if limits else np.zeros(len(archs))
+        return np.where(worst > 0, worst + 1e-3 * np.maximum(over, 0).sum(axis=1), np.minimum(worst, 0))
+
+    scores = excess([space.decode(genes) for genes in known])
+    share = float(np.mean(scores[2 : 2 + SAMPLES] <= 0))
+    best = known[int(np.argmin(scores))]
+    if scores.min() > 0:
+        best = _least(space, _best(known, scores), excess, enough=0.0)
+    arch = space.decode(best)
+    reached = tuple(prices.values(measures, [arch])[0].tolist()) if limits else ()
+    return Feasibility(ranges, limits, arch, reached, share)
+
+
+def _priced(prices: Prices, measure: Measure, sign: int) -> Costs:
+    return lambda archs: sign * prices.values([measure], archs)[:, 0]
+
+
+def _least(space: SearchSpace, starts: Iterable[Genes], cost: Costs, enough: float = -np.inf) -> Genes:
+    """The best genotype that descents from the starts find; ends early at a cost that is enough."""
+    best: tuple[float, Genes] = (np.inf, {})
+    for start in starts:
+        best = min(best, _descend(space, start, cost, enough), key=lambda end: end[0])
+        if best[0] <= enough:
+            break
+    return best[1]
+
+
+def _descend(space: SearchSpace, genes: Genes, cost: Costs, enough: float) -> tuple[float, Genes]:
+    """Change one gene after the other to its best value, over and over until none is better."""
+    best = float(cost([space.decode(genes)])[0])
+    for _ in range(SWEEPS):
+        before = best
+        for name, values in space.genes.items():
+            others = [{**genes, name: value} for value in values if value != genes[name]]
+            found = cost([space.decode(other) for other in others])
+            if found.min() < best:
+                best, genes = float(found.min()), others[int(np.argmin(found))]
+        if best >= before or best <= enough:
+            break
+    return best, genes
+
+
+def _best(genotypes: Sequence[Genes], costs: Floats) -> list[Genes]:
+    return [genotypes[i] for i in np.argsort(costs, kind="stable")[:STARTS]]

@@ -1,0 +1,30 @@
+"""What a sampler can know of a search before anything is evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from optuna.distributions import BaseDistribution
+
+Params = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What the parameters of a trial tell at once.
+
+    Args:
+        exact: objective number -> its value; those that need no evaluation.
+        key: the architecture that parameters stand for.
+        constraints: each holds where it is at most 0.
+        exact_many: as `exact`, for many parameters in one call.
+        distributions: the parameters of every trial.
+    """
+
+    exact: Mapping[int, Callable[[Params], float]] = field(default_factory=dict)
+    key: Callable[[Params], Hashable] | None = None
+    constraints: Sequence[Callable[[Params], float]] = ()
+    exact_many: Mapping[int, Callable[[Sequence[Params]], Sequence[float]]] = field(default_factory=dict)
+    distributions: Mapping[str, BaseDistribution] | None = None

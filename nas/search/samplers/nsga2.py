@@ -1,0 +1,12 @@
+"""Optuna's genetic algorithm for two or three objectives."""
+
+from __future__ import annotations
+
+from optuna.samplers import BaseSampler, NSGAIISampler
+
+from nas.search.samplers._problem import Problem
+
+
+def make(problem: Problem, seed: int) -> BaseSampler:
+    """The sampler of one suggestion."""
+    return NSGAIISampler(seed=seed)

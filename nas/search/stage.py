@@ -1,0 +1,235 @@
+"""The stage `nas search`: what both backends share. A backend asks for proposals and gives evaluations back."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from nas import tasks
+from nas import train as training
+from nas.run_dir import RunDir
+from nas.search.config import SearchConfig
+from nas.search.evaluations import Evaluations
+from nas.search.evaluator import Evaluation, Evaluator, Race
+from nas.search.feasibility import Feasibility, assess
+from nas.search.measures import Limit, Measure
+from nas.search.pricing import Prices, load_devices
+from nas.search.samplers._problem import Params, Problem
+from nas.search.samplers._registry import Proposer
+from nas.search.study import Study
+from search_spaces import Architecture, InputError
+
+MOST_MISSES = 200
+"""Proposals in a row that may violate a limit before the search gives up."""
+RACED = ("loss", "perplexity")
+"""Qualities that follow from the loss of single batches."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """An architecture that has to be evaluated."""
+
+    trial: Trial
+    arch: Architecture
+    race: Race | None = None
+
+
+class Search:
+    """The search of a run: its study, its prices and what is known already.
+
+    Raises:
+        InputError: the run is not trained, a device is not profiled, or a measure, limit or sampler is wrong.
+    """
+
+    def __init__(self, run: RunDir, config: SearchConfig) -> None:
+        training.check_trained(run)
+        self.run, self.config = run, config
+        self.task = tasks.get(run.config().task)
+        self.prepared = training.prepare(run)
+        self.space = self.prepared.space
+        self.objectives, self.limits = config.measures(self.task), config.limits(self.task)
+        self.prices = Prices(load_devices(config.all_devices(self.task)), self.space.context)
+        self.exact = [measure for measure in self.objectives if not measure.is_quality]
+        self.qualities = [measure for measure in self.objectives if measure.is_quality]
+        self.told: Callable[[FrozenTrial], None] = lambda trial: None
+        """Hears of every finished trial."""
+        self._costs: dict[str, dict[str, float]] = {}
+        self._decode = lru_cache(maxsize=20_000)(lambda items: self.space.decode(dict(items)))
+
+    @cached_property
+    def feasibility(self) -> Feasibility:
+        """What the space can cost; raises nothing, see its `check`."""
+        return assess(self.space, self.prices, self.objectives, self.limits)
+
+    def open_study(self) -> None:
+        """Read what was found so far."""
+        self.study = Study(self.run.path / "study.journal", [measure.name for measure in self.objectives],
+                           [measure.maximise for measure in self.objectives], self.space.distributions())
+
+    def open(self) -> None:
+        """Read what was found so far, and get ready to go on."""
+        self.open_study()
+        self.proposer = Proposer(self.config.sampler, self._problem(), self.config.seed)
+        conditions = self._conditions()
+        name = hashlib.sha256(repr(sorted(conditions.items())).encode()).hexdigest()[:12]
+        self.evaluations = Evaluations(self.run.path / "evaluations" / f"{name}.jsonl", conditions)
+        self.starts = self._starts()
+        self.rivals = _Rivals(len(self.exact))
+        for trial in self.study.finished:
+            self._remember(trial)
+
+    def evaluator(self) -> Evaluator:
+        """What evaluates in this process. Raises InputError where the supernet is not trained."""
+        net = training.load_supernet(self.run, self.space)
+        return Evaluator(net, self.task, self.prepared, self.run.config().training, limit=self.config.limit,
+                         size=self.config.batch_size, full=self._full)
+
+    @property
+    def _full(self) -> bool:
+        wanted = {measure.kind for measure in (*self.qualities, *(limit.measure for limit in self.limits))}
+        return not wanted.isdisjoint(self.task.costly)
+
+    @property
+    def done(self) -> int:
+        """Trials that count: evaluated, or failed at it. One that violates a limit was never evaluated."""
+        return sum(trial.state != TrialState.PRUNED for trial in self.study.finished)
+
+    def propose(self) -> Proposal | None:
+        """The next architecture to evaluate; None where a proposal could be finished at once.
+
+        Raises:
+            InputError: too many proposals in a row violate a limit.
+        """
+        for _ in range(MOST_MISSES):
+            trial = self._ask()
+            arch = self._arch(trial.params)
+            if self._allowed(arch):
+                break
+            self._tell(trial, arch, TrialState.PRUNED, None, {"reason": "violates a limit"})
+        else:
+            raise InputError("limits", f"{MOST_MISSES} proposals in a row of the sampler {self.config.sampler} violate "
+                                       "a limit; take --sampler predictor, which knows them, or wider limits")
+        race = self._race(arch)
+        known = self.evaluations.get(arch.key)
+        if known is not None and (known.interval is None or (race is not None and race.loss < known.interval[0])):
+            self.accept(Proposal(trial, arch), known)
+            return None
+        return Proposal(trial, arch, race)
+
+    def accept(self, proposal: Proposal, found: Evaluation) -> FrozenTrial:
+        """Take an evaluation into the study."""
+        arch = proposal.arch
+        values = [found.metrics.get(measure.kind, math.nan) if measure.is_quality else self.costs(arch)[measure.name]
+                  for measure in self.objectives]
+        reason = found.reason or ("" if np.isfinite(values).all() else "a value is not finite")
+        if reason:
+            return self._tell(proposal.trial, arch, TrialState.FAIL, None, {"reason": reason})
+        if self.evaluations.get(arch.key) != found:
+            self.evaluations.add(arch.key, found)
+        return self._tell(proposal.trial, arch, TrialState.COMPLETE, values, {
+            "metrics": found.metrics, "interval": found.interval, "seen": len(found.losses)})
+
+    def costs(self, arch: Architecture) -> dict[str, float]:
+        """Every cost of an architecture by its name."""
+        found = self._costs.get(arch.key)
+        if found is None:
+            found = self._costs[arch.key] = self.prices.all_of(arch)
+        return found
+
+    def _ask(self) -> Trial:
+        number = len(self.study.memory.get_trials(deepcopy=False))
+        fixed = self.starts[number] if number < len(self.starts) else None
+        return self.study.ask(self.proposer.sampler(number), fixed)
+
+    def _tell(self, trial: Trial, arch: Architecture, state: TrialState, values: Sequence[float] | None,
+              attributes: dict[str, Any]) -> FrozenTrial:
+        constraints = {str(limit): limit.excess(value) for limit, value in self._limited(arch)}
+        told = self.study.tell(trial, state, values, {"key": arch.key, "costs": self.costs(arch), **attributes},
+                               constraints)
+        self._remember(told)
+        self.told(told)
+        return told
+
+    def _allowed(self, arch: Architecture) -> bool:
+        return all(limit.holds(value) for limit, value in self._limited(arch))
+
+    def _limited(self, arch: Architecture) -> Iterator[tuple[Limit, float]]:
+        costs = self.costs(arch)
+        return ((limit, costs[limit.measure.name]) for limit in self.limits if not limit.measure.is_quality)
+
+    def _arch(self, params: dict[str, Any]) -> Architecture:
+        found: Architecture = self._decode(tuple(params.items()))
+        return found
+
+    def _problem(self) -> Problem:
+        def many(measure: Measure) -> Callable[[Sequence[Params]], list[float]]:
+            return lambda rows: [float(value) for value in
+                                 self.prices.values([measure], [self._arch(row) for row in rows])[:, 0]]
+
+        def one(measure: Measure) -> Callable[[Params], float]:
+            return lambda row: many(measure)([row])[0]
+
+        def over(limit: Limit) -> Callable[[Params], float]:
+            return lambda row: limit.excess(one(limit.measure)(row))
+
+        exact = {i: measure for i, measure in enumerate(self.objectives) if not measure.is_quality}
+        return Problem(
+            exact={i: one(measure) for i, measure in exact.items()}, key=lambda row: self._arch(row).key,
+            constraints=[over(limit) for limit in self.limits if not limit.measure.is_quality],
+            exact_many={i: many(measure) for i, measure in exact.items()}, distributions=self.space.distributions())
+
+    def _starts(self) -> list[dict[str, Any]]:
+        """Known ends of the space, and what a warm start brings, as the first trials; as far as the limits allow."""
+        ends = [arch for each in self.feasibility.ranges for arch in (each.cheapest, each.dearest)]
+        archs = [self.space.smallest(), self.space.largest(), self.feasibility.nearest, *ends, *self._warm()]
+        return [self.space.encode(arch) for arch in dict.fromkeys(archs) if self._allowed(arch)]
+
+    def _warm(self) -> list[Architecture]:
+        from nas.search.warm import warm_start
+
+        return [arch for name in self.config.warm_start for arch in warm_start(name, self.space)]
+
+    def _race(self, arch: Architecture) -> Race | None:
+        if not self.config.race or len(self.qualities) != 1 or self.qualities[0].kind not in RACED:
+            return None
+        costs = self.costs(arch)
+        return self.rivals.best([costs[measure.name] for measure in self.exact])
+
+    def _remember(self, trial: FrozenTrial) -> None:
+        """Note a finished trial as a rival of those to come."""
+        known = self.evaluations.get(trial.user_attrs.get("key", ""))
+        if trial.state == TrialState.COMPLETE and known and known.interval is None and "loss" in known.metrics:
+            costs = [trial.user_attrs["costs"][measure.name] for measure in self.exact]
+            self.rivals.add(costs, Race(known.metrics["loss"], known.losses))
+
+    def _conditions(self) -> dict[str, Any]:
+        weights = hashlib.sha256(self.run.weights_path.read_bytes()).hexdigest()
+        return {"weights_sha256": weights, "data": self.prepared.fingerprint, "split": "valid", "full": self._full,
+                "limit": self.config.limit, "batch_size": self.config.batch_size}
+
+
+class _Rivals:
+    """Finished architectures by their costs."""
+
+    def __init__(self, n_costs: int) -> None:
+        self.costs = np.zeros((0, n_costs))
+        self.races: list[Race] = []
+
+    def add(self, costs: Sequence[float], race: Race) -> None:
+        """One more; kept only where none is as cheap and as good."""
+        known = self.best(costs)
+        if known is None or race.loss < known.loss:
+            self.costs = np.vstack([self.costs, np.asarray(costs, dtype=np.float64)[None]])
+            self.races.append(race)
+
+    def best(self, costs: Sequence[float]) -> Race | None:
+        """The best that costs no more in anything."""
+        rows = np.flatnonzero((self.costs <= np.asarray(costs, dtype=np.float64)).all(axis=1))
+        return min((self.races[row] for row in rows), key=lambda race: race.loss, default=None)

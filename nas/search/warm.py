@@ -1,0 +1,37 @@
+"""Architectures that a search starts from: another run's front, a published model, or a file."""
+
+from __future__ import annotations
+
+from nas.resolve import Named, resolve
+from nas.run_dir import RunDir
+from search_spaces import Architecture, InputError, SearchSpace
+from search_spaces.published.catalogue import load_published
+from search_spaces.published.catalogue import names as published_names
+
+
+def warm_start(name: str, space: SearchSpace) -> list[Architecture]:
+    """The architectures of a run's front, of a file, or of that name; `published` means all published ones.
+
+    Raises:
+        InputError: none of them lies in the space.
+    """
+    archs = _named(name)
+    inside = [arch for arch in archs if arch in space]
+    if not inside:
+        raise InputError("--warm-start", f"{name}: none of its {len(archs)} architectures lies in {space.name}")
+    return inside
+
+
+def _named(name: str) -> list[Architecture]:
+    if name == "published":
+        return [load_published(each) for each in published_names()]
+    try:
+        run = RunDir.open(name)
+    except InputError:
+        found = resolve(name)
+        if not isinstance(found, Named):
+            raise InputError("--warm-start", f"{name} is a space; allowed: a run, an architecture, published") from None
+        return [found.arch]
+    from nas.search.results import read_front
+
+    return [entry.arch for entry in read_front(run)]

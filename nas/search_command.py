@@ -1,0 +1,255 @@
+"""`nas search` and `nas pareto`: start a search or go on with it, and show what it found."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from optuna.trial import FrozenTrial, TrialState
+from rich.console import Console, Group, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from nas import tasks
+from nas.progress import interruptible
+from nas.run_dir import RunDir, write_text
+from nas.search.config import SearchConfig, make_search, read_search
+from nas.search.feasibility import Feasibility
+from nas.search.front import as_costs, hypervolume, pareto
+from nas.search.measures import Measure, devices_of
+from nas.search.results import Entry, Trials, candidates, entry_data, front, hypervolumes, objectives_for, write_front
+from nas.search.stage import Search
+from nas.tables import table
+from search_spaces import Fault, InputError
+
+FILES = ("search.yaml", "study.journal", "trials.csv", "pareto.json")
+"""What a search keeps in the run's folder, beside evaluations."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where and how wide a search runs: in this process, or on the Ray cluster at `address`."""
+
+    address: str | None = None
+    concurrency: int | None = None
+    cpus_per_trial: float = 1.0
+    gpus_per_trial: float = 0.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """The outcome of a search."""
+
+    search: Search
+    entries: list[Entry]
+    finished: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a program."""
+        found = _fronts_data(self.search.objectives, self.entries, None)
+        return {"run": self.search.run.name, "trials": self.search.done, **found}
+
+    def table(self) -> RenderableType:
+        """For a reader."""
+        return _fronts_table(self.search.objectives, self.entries, None)
+
+
+def search(run: str, settings: Mapping[str, Any], more: int | None, fresh: bool, cluster: Cluster,
+           console: Console) -> Found:
+    """Search until all trials are done, or until it is stopped. Raises InputError.
+
+    Args:
+        settings: what the user gave, by the names of `SearchConfig`; what was not given is missing.
+        more: go on for so many trials.
+        fresh: put an older search aside; what it evaluated is not evaluated again.
+    """
+    folder = RunDir.open(run)
+    with folder.locked():
+        if fresh:
+            _put_aside(folder)
+        made = Search(folder, _config(folder, settings, more))
+        console.print(_feasibility_table(made.feasibility))
+        made.feasibility.check(made.space.name)
+        write_text(folder.path / "search.yaml", made.config.to_yaml())
+        made.open()
+        finished = _run(made, cluster, console)
+        return Found(made, _write(made), finished)
+
+
+def _config(folder: RunDir, settings: Mapping[str, Any], more: int | None) -> SearchConfig:
+    """The search to start or to go on with. Raises InputError for what is asked otherwise than it was started."""
+    path = folder.path / "search.yaml"
+    if not path.is_file():
+        if more is not None:
+            raise InputError(str(folder.path), f"has not been searched; --more goes on with a search, --trials {more} "
+                                               "starts one")
+        return make_search({"objectives": _usual(settings), **settings}, "nas search")
+    old = read_search(path)
+    new = make_search({**old.model_dump(), **settings}, "nas search")
+    faults = [Fault("", f"{difference}; to change it, start anew with --fresh") for difference in old.differences(new)]
+    if faults:
+        raise InputError(str(folder.path), faults)
+    return new if more is None else new.model_copy(update={"trials": new.trials + more})
+
+
+def _usual(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The loss and the latency on every device; the parameters where no device is named."""
+    costs = [f"latency:{device}" for device in settings.get("devices", ())]
+    return ("loss", *(costs or ["params"]))
+
+
+def _put_aside(folder: RunDir) -> None:
+    there = [folder.path / name for name in FILES if (folder.path / name).is_file()]
+    if not there:
+        return
+    number = next(n for n in range(1, 10**6) if not (folder.path / "searches" / str(n)).exists())
+    aside = folder.path / "searches" / str(number)
+    aside.mkdir(parents=True)
+    for path in there:
+        shutil.move(path, aside / path.name)
+
+
+def _run(made: Search, cluster: Cluster, console: Console) -> bool:
+    known = [measure.name for measure in made.prices.measures()]
+    rows = Trials(made.run.path / "trials.csv", list(made.task.metrics), known, list(made.space.genes))
+    rows.start(made.study.finished)
+    if made.done:
+        console.print(f"going on after {made.done:,} of {made.config.trials:,} trials")
+    with interruptible(console) as stop, _Bar(made, rows, console) as told:
+        if cluster.address is None:
+            from nas.search.local import run_local
+
+            return run_local(made, told, stop)
+        from nas.search.ray_backend import run_on_ray
+
+        return run_on_ray(made, told, stop, cluster)
+
+
+def _write(made: Search) -> list[Entry]:
+    entries = list(candidates(made.study.finished, made.space, made.limits))
+    write_front(made.run, entries, made.objectives, hypervolumes(made.study.finished, made.objectives))
+    return entries
+
+
+class _Bar:
+    """A bar with the front's size and volume; passes trials on to `trials.csv`."""
+
+    def __init__(self, made: Search, rows: Trials, console: Console) -> None:
+        self.made, self.rows = made, rows
+        self.bar = Progress(TextColumn("searching"), BarColumn(), MofNCompleteColumn(),
+                            TextColumn("{task.fields[says]}"), TimeRemainingColumn(elapsed_when_finished=True),
+                            console=console)
+        self.task = self.bar.add_task("", total=made.config.trials, completed=made.done, says="")
+        self.maximise = [measure.maximise for measure in made.objectives]
+        self.front = self.box = np.zeros((0, len(self.maximise)))
+        self.failed = self.saved = self.seen = 0.0
+        for trial in made.study.finished:
+            self._note(trial)
+
+    def __enter__(self) -> Any:
+        self.bar.start()
+        self._show()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def __call__(self, trial: FrozenTrial) -> None:
+        self.rows.add(trial)
+        self._note(trial)
+        if trial.state != TrialState.PRUNED:
+            self.bar.advance(self.task)
+        self._show()
+
+    def _note(self, trial: FrozenTrial) -> None:
+        self.failed += trial.state == TrialState.FAIL
+        if trial.state != TrialState.COMPLETE:
+            return
+        point = as_costs([trial.values], self.maximise)
+        self.box = np.vstack([self.box, point]) if len(self.box) < 2 else np.vstack([
+            np.minimum(self.box, point).min(axis=0), np.maximum(self.box, point).max(axis=0)])
+        if not trial.user_attrs.get("interval"):
+            both = np.vstack([self.front, point])
+            self.front = both[pareto(both)]
+
+    def _show(self) -> None:
+        says = f"front {len(self.front)}"
+        if len(self.box) > 1:
+            low, high = self.box.min(axis=0), self.box.max(axis=0)
+            scaled = (self.front - low) / np.where(high > low, high - low, 1.0)
+            says += f", hypervolume {hypervolume(scaled, np.ones(len(self.maximise))):.3f}"
+        if self.failed:
+            says += f", failed {self.failed:.0f}"
+        self.bar.update(self.task, says=says)
+
+
+def pareto_of(run: str, device: str | None, as_json: bool) -> dict[str, Any] | RenderableType:
+    """The front of a finished or stopped search; for a device profiled later, what was evaluated is priced anew.
+
+    Raises:
+        InputError: there is no search, or no such device.
+    """
+    folder = RunDir.open(run)
+    config = read_search(folder.path / "search.yaml")
+    known = config.all_devices(tasks.get(folder.config().task))
+    new = device is not None and device not in known
+    made = Search(folder, config.model_copy(update={"devices": (*config.devices, device)}) if new else config)
+    made.open_study()
+    entries = list(candidates(made.study.finished, made.space, made.limits))
+    objectives = list(made.objectives)
+    if new and device is not None:
+        latency = Measure("latency", device)
+        values = made.prices.values([latency], [entry.arch for entry in entries])[:, 0]
+        entries = [Entry(entry.arch, entry.metrics, {**entry.costs, latency.name: float(value)})
+                   for entry, value in zip(entries, values)]
+        objectives.append(latency)
+    else:
+        with folder.locked():
+            write_front(folder, entries, objectives, hypervolumes(made.study.finished, objectives))
+    return _fronts_data(objectives, entries, device) if as_json else _fronts_table(objectives, entries, device)
+
+
+def _fronts(objectives: Sequence[Measure], entries: Sequence[Entry],
+            device: str | None) -> dict[str | None, list[Entry]]:
+    """The front of the device asked for, of every device, or of all objectives where there is no device."""
+    devices: list[str | None] = [device] if device else [*devices_of(objectives)] or [None]
+    return {each: front(entries, objectives, each) for each in devices}
+
+
+def _fronts_data(objectives: Sequence[Measure], entries: Sequence[Entry], device: str | None) -> dict[str, Any]:
+    fronts = {each or "all": [entry_data(entry) for entry in found]
+              for each, found in _fronts(objectives, entries, device).items()}
+    return {"objectives": [measure.name for measure in objectives], "fronts": fronts}
+
+
+def _fronts_table(objectives: Sequence[Measure], entries: Sequence[Entry], device: str | None) -> RenderableType:
+    parts: list[RenderableType] = []
+    for each, found in _fronts(objectives, entries, device).items():
+        title = f"front on {each}" if each else "front"
+        parts += [Text(f"{title}: {len(found)} of {len(entries)} architectures", style="bold"),
+                  _front_table(objectives_for(objectives, each), found), Text("")]
+    return Group(*parts[:-1])
+
+
+def _front_table(objectives: Sequence[Measure], shown: Sequence[Entry]) -> RenderableType:
+    more = [Measure(kind) for kind in ("params", "macs") if Measure(kind) not in objectives]
+    columns = [*objectives, *more]
+    made = table("key", *(measure.name for measure in columns), right=tuple(measure.name for measure in columns))
+    for entry in shown:
+        made.add_row(entry.arch.key[:12], *(measure.show(entry.value(measure)) for measure in columns))
+    return made
+
+
+def _feasibility_table(found: Feasibility) -> RenderableType:
+    made = table("cost", "least", "median", "greatest", "limit", right=("least", "median", "greatest", "limit"))
+    for each in found.ranges:
+        limits = [limit for limit in found.limits if limit.measure == each.measure]
+        said = ", ".join(str(limit).removeprefix(f"{each.measure.name} ") for limit in limits)
+        show = each.measure.show
+        made.add_row(each.measure.name, show(each.least), show(each.median), show(each.greatest), said)
+    if not found.limits:
+        return made
+    return Group(made, Text(f"{100 * found.share:.0f} % of random architectures are within all limits"))
