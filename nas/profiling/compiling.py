@@ -18,6 +18,7 @@ from hardware_profiles import runtimes
 from hardware_profiles.profile import Device
 from hardware_profiles.stored import Conditions
 from hardware_profiles.transports._base import Model
+from nas.profiling import sources
 from nas.profiling.workloads import Workload, described, greatest_token
 from nas.run_dir import write_json
 from search_spaces import InputError
@@ -40,11 +41,12 @@ class Compiler:
         (folder / "models").mkdir(parents=True, exist_ok=True)
         settings = {"options": device.runtime_options(), "versions": runtimes.get(device.runtime).versions(),
                     "conditions": conditions.model_dump()}
-        self.settings_key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+        self.settings = json.dumps(settings, sort_keys=True)
 
     def file(self, workload: Workload) -> str:
-        """Where a workload's file stands in the folder."""
-        return f"models/{workload.name}-{self.settings_key}{runtimes.get(self.device.runtime).SUFFIX}"
+        """Where a workload's file stands in the folder: another one where the settings or its code are others."""
+        key = hashlib.sha256((self.settings + sources.of_kinds(workload.kinds)).encode()).hexdigest()[:12]
+        return f"models/{workload.name}-{key}{runtimes.get(self.device.runtime).SUFFIX}"
 
     def known(self, workload: Workload) -> Compiled | None:
         """A workload that was compiled before."""

@@ -17,10 +17,11 @@ from hardware_profiles.profile import Device
 from hardware_profiles.stored import Conditions
 from hardware_profiles.transports._base import Job
 from hardware_profiles.transports._rounds import check_rounds
+from nas.profiling import sources
 from nas.profiling.compiling import Compiled, Compiler, processes
 from nas.profiling.workloads import Workload
 from nas.run_dir import write_text
-from search_spaces import InputError
+from search_spaces import InputError, kinds
 
 Stop = Callable[[], bool]
 
@@ -176,7 +177,7 @@ class Bench:
     def _identity(self, reference: Workload) -> str:
         """Changes whenever earlier rounds do not fit any more; what they were of may change with the budget."""
         data = [self.device.runtime_options(), self.conditions.model_dump(), self.device.transport, reference.name,
-                provenance(self.device)]
+                provenance(self.device), sources.of_kinds(kinds.registry())]
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from hardware_profiles.stored import Conditions
 from hardware_profiles.table import unit_text
 from search_spaces import Architecture
-from search_spaces.units import SUBLAYERS, Unit
-from supernet import Transformer
+from search_spaces.units import SUBLAYERS, Unit, plan
 from supernet.build import build_unit, fresh
 from supernet.cache import Cache, OneUnit, decoder_steps, state_shapes
 from supernet.call import Call
+from supernet.transformer import Transformer
 
 SEED = 0
 
@@ -48,6 +48,13 @@ class Workload:
             digest = hashlib.sha256(unit_text(self.what).encode()).hexdigest()[:16]
             return f"{self.phase}-{self.what.role}-{digest}-x{self.copies}"
         return f"{self.phase}-empty-{self.what}"
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of its blocks."""
+        if isinstance(self.what, Architecture):
+            return frozenset(step.unit.block.kind for step in plan(self.what))
+        return frozenset({self.what.block.kind} if isinstance(self.what, Unit) else ())
 
     def __str__(self) -> str:
         return str(self.what) if isinstance(self.what, Unit) else self.name
