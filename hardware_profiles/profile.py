@@ -15,6 +15,8 @@ from search_spaces.errors import Fault, InputError
 SHIPPED = Path(__file__).parent
 SCHEMA_VERSION = 1
 PHASES = ("prefill", "decode")
+PRECISIONS = {"fp32": 4, "bf16": 2, "fp16": 2, "int8": 1}
+"""What a device may compute in, and the bytes of a number."""
 
 
 class _Strict(BaseModel):
@@ -59,7 +61,7 @@ class Device(_Strict):
     runtime: str
     options: dict[str, str | int | float | bool] = {}
     threads: int = Field(1, ge=1)
-    precision: Literal["fp32", "bf16", "fp16", "int8"] = "fp32"
+    precision: str = "fp32"
     batch: int = Field(1, ge=1)
     length: int | None = Field(None, ge=1, description="tokens of a sequence; by default the space's context")
     past: int | None = Field(None, ge=1, description="tokens in the cache; by default half the length")
@@ -74,6 +76,13 @@ class Device(_Strict):
         if not phases or len(set(phases)) != len(phases):
             raise ValueError("needs prefill, decode or both, each once")
         return phases
+
+    @field_validator("precision")
+    @classmethod
+    def _known_precision(cls, name: str) -> str:
+        if name not in PRECISIONS:
+            raise ValueError(f"{name!r} is not allowed; allowed: {', '.join(PRECISIONS)}")
+        return name
 
     @field_validator("runtime")
     @classmethod

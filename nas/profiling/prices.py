@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hardware_profiles import regression
 from hardware_profiles.measure import Timing
-from hardware_profiles.profile import Device
+from hardware_profiles.profile import PRECISIONS, Device
 from hardware_profiles.table import Row, Work
 from nas.profiling.workloads import Workload
 from search_spaces import InputError
@@ -18,7 +18,6 @@ from search_spaces.units import Unit
 
 ESTIMATE_SPREAD = 0.5
 """How far off a roofline may be: nobody has measured it."""
-BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "int8": 1}
 
 
 def empty_for(unit: Unit, phase: str) -> Workload:
@@ -81,7 +80,7 @@ def estimated_rows(device: Device, works: Mapping[Unit, Work], phase: str) -> li
     """The roofline: the longer of computing and moving bytes, and starting the kernels."""
     known = device.specification
     assert known is not None
-    size = BYTES[device.precision] / BYTES["fp32"]
+    size = PRECISIONS[device.precision] / PRECISIONS["fp32"]
     rows = []
     for unit, work in works.items():
         compute = work.macs / (known.gmacs_per_s * known.efficiency * 1e6)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hardware_profiles import load_profile, shipped_devices
-from hardware_profiles.profile import parse_device
+from hardware_profiles import load_profile, runtimes, shipped_devices
+from hardware_profiles.profile import PRECISIONS, parse_device
 from search_spaces import InputError
 
 GOOD = "schema_version: 1\nname: mine\nkind: cpu\nruntime: torch-eager\n"
@@ -35,6 +35,7 @@ def test_a_file_anywhere_loads(tmp_path: Path) -> None:
     (GOOD.replace("torch-eager", "tensorflow"), "'tensorflow' is not allowed; allowed: "),
     (GOOD + "threads: 0\n", "threads"),
     (GOOD + "precision: int8\n", "precision 'int8' is not one of torch-eager: fp32, bf16"),
+    (GOOD + "precision: fp64\n", "'fp64' is not allowed; allowed: fp32, bf16, fp16, int8"),
     (GOOD + "colour: red\n", "colour"),
     (GOOD + "options: {fast: true}\n", "options.fast is not one of torch-eager"),
     (GOOD + "transport: {kind: pigeon}\n", "kind 'pigeon' is not allowed; allowed: adb, bundle, local, ssh"),
@@ -49,6 +50,11 @@ def test_wrong_files_say_what_is_wrong(text: str, says: str) -> None:
     with pytest.raises(InputError) as error:
         parse_device(text, "here.yaml")
     assert says in str(error.value) and "here.yaml" in str(error.value)
+
+
+def test_every_precision_of_a_runtime_has_a_size() -> None:
+    known = {name: runtimes.get(name).PRECISIONS for name in runtimes.names()}
+    assert {precision for each in known.values() for precision in each} <= set(PRECISIONS)
 
 
 def test_an_unknown_device_names_those_known() -> None:
