@@ -76,8 +76,8 @@ class Search:
     def open(self) -> None:
         """Read what was found so far, and get ready to go on."""
         self.open_study()
-        self.proposer = Proposer(self.config.sampler, self._problem(), self.config.seed)
-        conditions = self._conditions()
+        self.proposer = Proposer(self.config.sampler, self.problem(), self.config.seed)
+        conditions = self.conditions()
         name = hashlib.sha256(repr(sorted(conditions.items())).encode()).hexdigest()[:12]
         self.evaluations = Evaluations(self.run.path / "evaluations" / f"{name}.jsonl", conditions)
         self.starts = self._starts()
@@ -168,7 +168,8 @@ class Search:
         found: Architecture = self._decode(tuple(params.items()))
         return found
 
-    def _problem(self) -> Problem:
+    def problem(self) -> Problem:
+        """What samplers can know of the search before anything is evaluated."""
         def many(measure: Measure) -> Callable[[Sequence[Params]], list[float]]:
             return lambda rows: [float(value) for value in
                                  self.prices.values([measure], [self._arch(row) for row in rows])[:, 0]]
@@ -209,7 +210,8 @@ class Search:
             costs = [trial.user_attrs["costs"][measure.name] for measure in self.exact]
             self.rivals.add(costs, Race(known.metrics["loss"], known.losses))
 
-    def _conditions(self) -> dict[str, Any]:
+    def conditions(self) -> dict[str, Any]:
+        """Everything that an evaluation depends on but the architecture."""
         weights = hashlib.sha256(self.run.weights_path.read_bytes()).hexdigest()
         return {"weights_sha256": weights, "data": self.prepared.fingerprint, "split": "valid", "full": self._full,
                 "limit": self.config.limit, "batch_size": self.config.batch_size}
