@@ -1,0 +1,65 @@
+"""What the objectives of points may be: exact where they are known, learnt from the evaluations where not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nas.search.samplers._encoding import Floats
+from nas.search.samplers._model import Process
+from nas.search.samplers._pool import Pool
+
+Indices = NDArray[np.int64]
+DRAWS = 1
+FITTED = 640
+"""How many evaluations a model is fitted on: the latest."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Points of a pool that were evaluated, and their objectives, all minimised."""
+
+    indices: Indices
+    values: Floats
+
+
+class Predictions:
+    """The first view expects the mean of every learnt objective, the second a draw.
+
+    Args:
+        exact: the numbers of the exact objectives, as the pool has them.
+    """
+
+    def __init__(self, pool: Pool, seen: Evaluated, exact: list[int], rng: np.random.Generator) -> None:
+        self._pool, self._exact = pool, exact
+        indices, values = seen.indices[-FITTED:], seen.values[-FITTED:]
+        costs = pool.exact[indices]
+        self._unit = np.maximum(np.median(np.abs(costs), axis=0), 1e-12) if len(exact) else np.ones(0)
+        bent = self._bent(costs)
+        self._middle, self._width = bent.mean(axis=0), np.maximum(bent.std(axis=0), 1e-12)
+        self._models = {objective: Process(*self._features(indices), values[:, objective], DRAWS, rng)
+                        for objective in range(values.shape[1]) if objective not in exact}
+        self._n_objectives = values.shape[1]
+
+    def __call__(self, indices: Indices) -> Floats:
+        """Points by objectives by views."""
+        found = np.empty((len(indices), self._n_objectives, 1 + DRAWS if self._models else 1))
+        for column, objective in enumerate(self._exact):
+            found[:, objective, :] = self._pool.exact[indices, column, None]
+        columns, _ = self._features(indices)
+        for objective, model in self._models.items():
+            found[:, objective, :] = model(columns)
+        return found
+
+    def _features(self, indices: Indices) -> tuple[Floats, Indices]:
+        """The parameters' own columns, and the exact objectives: quality mostly goes with cost."""
+        columns, groups = self._pool.encoding.features(self._pool.rows[indices])
+        costs = (self._bent(self._pool.exact[indices]) - self._middle) / self._width
+        first = groups.max(initial=-1) + 1
+        return np.concatenate([columns, costs], axis=1), np.append(groups, first + np.arange(costs.shape[1]))
+
+    def _bent(self, costs: Floats) -> Floats:
+        """Costs as they are, and as their logarithm where they are not small."""
+        return np.concatenate([costs, np.arcsinh(10 * costs / self._unit)], axis=1)
