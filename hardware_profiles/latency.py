@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles.profile import PHASES
+from hardware_profiles.provenance import ProfileWarning, changes
 from hardware_profiles.regression import Regressor
 from hardware_profiles.stored import Calibration, Stored, folder_of, read_stored, scale
 from hardware_profiles.table import Row, Table, Work
@@ -49,9 +51,15 @@ class LatencyModel:
 
     @classmethod
     def load(cls, profile_or_path: str | Path) -> LatencyModel:
-        """A measured profile: a device's name under `runs/profiles`, or the profile's folder. Raises InputError."""
+        """A measured profile: a device's name under `runs/profiles`, or the profile's folder. Raises InputError.
+
+        Warns with a ProfileWarning where versions, processor or settings are not those it was measured with.
+        """
         folder = folder_of(profile_or_path)
-        return cls(read_stored(folder), Table.from_csv(folder / "table.csv"), folder.name)
+        model = cls(read_stored(folder), Table.from_csv(folder / "table.csv"), folder.name)
+        for change in changes(model.stored):
+            warnings.warn(f"profile {model.name}: {change}", ProfileWarning, stacklevel=2)
+        return model
 
     def predict(self, arch: Architecture, phase: str = "prefill") -> float:
         """Milliseconds of one call: of a whole sequence (`prefill`) or of one more token (`decode`)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,10 +17,11 @@ from rich.text import Text
 from hardware_profiles import runtimes, transports
 from hardware_profiles.latency import LatencyModel
 from hardware_profiles.profile import PHASES, Device, load_profile, shipped_devices
-from hardware_profiles.stored import differences, folder_of, named_folder, read_stored
+from hardware_profiles.provenance import ProfileWarning, changes
+from hardware_profiles.stored import folder_of, named_folder, read_stored
 from nas import resolve
 from nas.profiling.check import Check, check
-from nas.profiling.stage import Profiled, Profiling, today
+from nas.profiling.stage import Profiled, Profiling
 from nas.profiling.timing import Stopped, Watching
 from nas.profiling.whole import Fitted, fit_whole
 from nas.progress import interruptible
@@ -219,14 +221,15 @@ def devices_table(rows: list[dict[str, Any]]) -> Table:
 
 def latency_data(profile_name: str, arch_name: str, phase: str, sample: int | None) -> dict[str, Any]:
     """What an architecture takes on a device, part by part. Raises InputError."""
-    model = LatencyModel.load(profile_name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ProfileWarning)  # they are part of the answer
+        model = LatencyModel.load(profile_name)
     named = resolve.pick(resolve.resolve(arch_name), sample, False, False)[0]
     low, high = model.interval(named.arch, phase)
     data: dict[str, Any] = {"device": model.stored.device.name, "architecture": named.arch.key, "phase": phase,
                             "ms": model.predict(named.arch, phase), "low": low, "high": high,
                             "estimated": model.estimated, "conditions": model.stored.conditions.model_dump(),
-                            "warnings": differences(model.stored, today(model.stored.device),
-                                                    _device_now(model.stored.device))}
+                            "warnings": changes(model.stored)}
     if model.stored.memory is not None:
         data["peak_bytes"] = model.predict_memory(named.arch)
     if phase not in model.stored.whole:
@@ -234,11 +237,6 @@ def latency_data(profile_name: str, arch_name: str, phase: str, sample: int | No
         data["parts"] = [{"layer": part.step.layer, "path": part.step.path, "unit": str(part.step.unit),
                           "ms": part.ms, "source": part.source} for part in model.breakdown(named.arch, phase)]
     return data
-
-
-def _device_now(measured: Device) -> Device:
-    """The device as its shipped file describes it today; as it was measured where there is none."""
-    return load_profile(measured.name) if measured.name in shipped_devices() else measured
 
 
 def latency_table(data: dict[str, Any], breakdown: bool) -> RenderableType:

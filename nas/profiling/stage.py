@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware_profiles import runtimes
 from hardware_profiles.calibration import Measured, calibrated, from_csv, to_csv
 from hardware_profiles.latency import LatencyModel, phase_steps
 from hardware_profiles.profile import Device
+from hardware_profiles.provenance import today
 from hardware_profiles.sanity import check_dependence
 from hardware_profiles.stored import Conditions, Stored, read_stored
 from hardware_profiles.table import Table, Work
 from nas.profiling import prices
 from nas.profiling.choice import calibration_models, model_macs, spread_units, units_of
 from nas.profiling.memory import fit_memory
-from nas.profiling.timing import Bench, Stop, Watching, provenance
+from nas.profiling.timing import Bench, Stop, Watching
 from nas.profiling.work import unit_works
 from nas.profiling.workloads import Workload
 from nas.run_dir import write_text
@@ -220,8 +220,3 @@ def _middle(wholes: Sequence[Workload], works: Mapping[Unit, Work], phase: str) 
     """The whole model of median size: the reference."""
     size = {whole: model_macs(whole.what, phase, works) for whole in wholes if isinstance(whole.what, Architecture)}
     return sorted(size, key=lambda whole: size[whole])[len(size) // 2]
-
-
-def today(device: Device) -> dict[str, str]:
-    """What a latency measured now would depend on; nothing where that cannot be told from here."""
-    return {} if device.estimated or runtimes.get(device.runtime).missing() else provenance(device)

@@ -14,6 +14,7 @@ from typing import Any
 
 from hardware_profiles import measure, runtimes, transports
 from hardware_profiles.profile import Device
+from hardware_profiles.provenance import provenance
 from hardware_profiles.stored import Conditions
 from hardware_profiles.transports._base import Job
 from hardware_profiles.transports._rounds import check_rounds
@@ -179,13 +180,6 @@ class Bench:
         data = [self.device.runtime_options(), self.conditions.model_dump(), self.device.transport, reference.name,
                 provenance(self.device), sources.of_kinds(kinds.registry())]
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
-
-
-def provenance(device: Device) -> dict[str, str]:
-    """What a latency measured now depends on; nothing is known yet of a device that is not this machine."""
-    if device.transport["kind"] != "local":
-        return {}
-    return {**runtimes.get(device.runtime).versions(), "cpu": measure.machine()["cpu"]}
 
 
 class Stopped(Exception):  # noqa: N818 - no error

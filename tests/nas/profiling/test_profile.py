@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import torch
 
 import search_spaces
 from hardware_profiles import LatencyModel, load_profile
+from hardware_profiles.provenance import ProfileWarning
 from hardware_profiles.runtimes import torch_eager
 from hardware_profiles.stored import Conditions
 from nas import profile_command
@@ -280,6 +282,23 @@ def test_another_version_of_the_runtime_needs_another_folder(monkeypatch, capsys
     monkeypatch.setattr(torch_eager, "versions", lambda: {"torch": "99"})
     assert profile() == 2
     assert "(now 99)" in capsys.readouterr().err
+
+
+def test_a_profile_of_another_version_warns_whoever_loads_it_and_the_command_once(monkeypatch, capsys) -> None:
+    assert profile() == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LatencyModel.load("made-up")
+    monkeypatch.setattr(torch_eager, "versions", lambda: {"torch": "99"})
+    with pytest.warns(ProfileWarning, match="profile made-up: measured with torch .*, this is 99") as told:
+        LatencyModel.load("made-up")
+    assert len(told) == 1 and told[0].filename == __file__
+    capsys.readouterr()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert main(["latency", "made-up", "lm-tiny"]) == 0
+    printed = capsys.readouterr()
+    assert (printed.out + printed.err).count("this is 99") == 1
 
 
 def test_a_check_is_measured_anew_each_time(made_up) -> None:

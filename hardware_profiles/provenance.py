@@ -1,0 +1,33 @@
+"""What a latency depends on besides the device's description, and what of it has changed since it was measured."""
+
+from __future__ import annotations
+
+from hardware_profiles import measure, runtimes
+from hardware_profiles.profile import Device, load_profile, shipped_devices
+from hardware_profiles.stored import Stored, differences
+
+
+class ProfileWarning(UserWarning):
+    """A profile was measured under other conditions than those of today."""
+
+
+def provenance(device: Device) -> dict[str, str]:
+    """What a latency measured now depends on; nothing is known yet of a device that is not this machine."""
+    if device.transport["kind"] != "local":
+        return {}
+    return {**runtimes.get(device.runtime).versions(), "cpu": measure.machine()["cpu"]}
+
+
+def today(device: Device) -> dict[str, str]:
+    """What a latency measured now would depend on; nothing where that cannot be told from here."""
+    return {} if device.estimated or runtimes.get(device.runtime).missing() else provenance(device)
+
+
+def changes(stored: Stored) -> list[str]:
+    """What is not as it was when a profile was measured: each a sentence.
+
+    The device is compared with its shipped file of today, where there is one.
+    """
+    measured = stored.device
+    now = load_profile(measured.name) if measured.name in shipped_devices() else measured
+    return differences(stored, today(measured), now)
