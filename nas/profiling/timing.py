@@ -6,6 +6,7 @@ import hashlib
 import json
 import statistics
 import sys
+import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,6 +76,7 @@ class Bench:
         self.reached = False
         self.live: dict[str, measure.Run] = {}
         self.compiled: dict[str, Compiled] = {}
+        self.loading_s: list[float] = []
 
     def prepare(self, workloads: Sequence[Workload]) -> None:
         """Compile workloads, or load them where the runtime takes modules as they are. Raises Stopped."""
@@ -98,17 +100,19 @@ class Bench:
     def _load(self, workload: Workload) -> None:
         if not self.stop():
             module, inputs = workload.build(self.conditions)
+            start = time.monotonic()
             try:
                 self.live[workload.name] = self.runtime.load(module, inputs, self.device.runtime_options())
             except (InputError, RuntimeError) as error:
                 says = (str(error).strip().splitlines() or [type(error).__name__])[0]
                 raise InputError(str(workload), f"{self.device.runtime} cannot run it: {says}") from None
+            self.loading_s.append(time.monotonic() - start)
             self.watching.compiled()
 
     def compilable(self, seconds: float) -> int:
-        """How many workloads can be compiled in that time, going by those that were."""
-        mean = sum(each.seconds for each in self.compiled.values()) / max(len(self.compiled), 1)
-        return int(seconds * processes() / mean) if mean else sys.maxsize
+        """How many workloads can be compiled or loaded in that time, going by those that were."""
+        taken = [each.seconds / processes() for each in self.compiled.values()] + self.loading_s  # one after the other
+        return int(seconds / statistics.mean(taken)) if any(taken) else sys.maxsize
 
     def time(self, workloads: Sequence[Workload], reference: Workload, budget_s: float,
              purpose: str, often: Mapping[str, int] | None = None) -> dict[str, measure.Timing]:

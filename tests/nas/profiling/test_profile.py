@@ -9,6 +9,7 @@ import sys
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -127,6 +128,21 @@ def test_stopped_it_keeps_what_it_measured_and_goes_on(monkeypatch) -> None:
     kept = rounds.read_text().splitlines()
     assert profile() == 0
     assert rounds.read_text().splitlines()[: len(kept)][2:] == kept[2:]
+
+
+def test_a_runtime_that_compiles_when_it_loads_is_given_no_more_than_it_has_time_for(monkeypatch, capsys) -> None:
+    load, now = torch_eager.load, {"s": 0.0}
+
+    def slow(module, inputs, options):
+        now["s"] += 0.2
+        return load(module, inputs, options)
+    monkeypatch.setattr(torch_eager, "load", slow)
+    monkeypatch.setattr("nas.profiling.timing.time", SimpleNamespace(monotonic=lambda: now["s"]))
+    monkeypatch.setattr("nas.profiling.stage.time", SimpleNamespace(monotonic=lambda: now["s"]))
+    monkeypatch.setattr("nas.profiling.stage.affordable", lambda *_: 10**6)
+    assert main(["profile", "made-up.yaml", "--space", "lm-tiny", "--budget", "8s", "--json"]) == 0
+    phase = json.loads(capsys.readouterr().out)["phases"][0]
+    assert phase["n_measured"] == 40 and phase["compiling_s"] == pytest.approx(now["s"]) and phase["compiling_s"] > 8
 
 
 def test_two_processes_do_not_work_on_one_profile(tmp_path: Path, capsys) -> None:
