@@ -16,7 +16,7 @@ RANDOM = 128
 LISTED = 4096
 SHORTLIST = 160
 PARENTS = 192
-CAUTION = 4
+CAUTION = 8
 """One point in this many is chosen by a draw."""
 
 
@@ -24,7 +24,7 @@ def start(pool: Pool, taken: set[int], n: int, rng: np.random.Generator) -> list
     """Points to begin with: by turns far from the others in the exact objectives, and drawn at random."""
     drawn = _fill(pool, rng)
     if pool.exact.shape[1] or pool.violation[drawn].any():
-        evolve(pool, _ends(pool), np.arange(len(pool)), rng)
+        evolve(pool, _ends(pool), np.arange(len(pool)), max(2 * pool.exact.shape[1], 1), rng)
     fresh = _fresh(pool, taken, np.arange(len(pool)))
     lots = iter(_fresh(pool, taken, rng.permutation(drawn)).tolist())
     chosen: dict[int, None] = {}
@@ -45,7 +45,7 @@ def improve(pool: Pool, taken: set[int], seen: Evaluated, exact: list[int], n: i
     judge = Predictions(pool, seen, exact, rng)
     _fill(pool, rng)
     strangers = np.arange(len(pool))[-RANDOM // 4:]
-    values = evolve(pool, judge, np.concatenate([seen.indices[order], strangers]), rng)
+    values = evolve(pool, judge, np.concatenate([seen.indices[order], strangers]), 1, rng)
     fresh = _fresh(pool, taken, np.arange(len(pool)))
     chosen = _greedy(values, np.unique(seen.indices), fresh, n, rng) if len(fresh) else []
     return [*chosen, *(one for one in fresh[::-1].tolist() if one not in set(chosen))]

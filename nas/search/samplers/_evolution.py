@@ -1,4 +1,4 @@
-"""Populations that evolve side by side, one for each view of the objectives, and share every point they find."""
+"""Populations that evolve side by side, each for one view of the objectives, and share every point they find."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ SIZE = 48
 CHANGES = np.array([1, 1, 2, 4])
 
 
-def evolve(pool: Pool, judge: Judge, parents: Indices, rng: np.random.Generator) -> Floats:
-    """Search the pool's space from some of its points. Returns what every view thinks of every point of the pool."""
+def evolve(pool: Pool, judge: Judge, parents: Indices, views: int, rng: np.random.Generator) -> Floats:
+    """Search the pool's space from some of its points. Returns what every view thinks of every point of the pool.
+
+    Args:
+        views: how many have a population, the first ones; the others only look on.
+    """
     values = judge(np.arange(len(pool)))
-    views = values.shape[2]
     populations = [parents[best(values[parents, :, view], pool.violation[parents], SIZE)] for view in range(views)]
     count = max(CANDIDATES // GENERATIONS // views // 2, 1)
     for _ in range(GENERATIONS):
-        guide = Guide(pool.encoding, pool.rows, values)
+        guide = Guide(pool.encoding, pool.rows, values[:, :, :views])
         children = [pool.add(_offspring(pool, ranked, guide, view, count, rng))
                     for view, ranked in enumerate(populations)]
         if len(pool) > len(values):
