@@ -60,7 +60,6 @@ def hypervolume(points: list[tuple[float, float]], reference: tuple[float, float
 
 def job(task: tuple[str, str, int, int]) -> list[float]:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    optuna.logging.disable_default_handler()
     problem_name, name, seed, trials = task
     problem = made(problem_name, seed)
     found = searched(name, problem, seed, trials)
@@ -102,6 +101,7 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", default=["additive", "masked", "saturating"])
     parser.add_argument("--samplers", nargs="+", default=["random", "nsga2", "tpe", "predictor"])
     options = parser.parse_args()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     tasks = [(problem, name, seed, options.trials) for problem in options.problems for name in options.samplers
              for seed in range(options.seeds)]
     ms = suggestion_ms()
