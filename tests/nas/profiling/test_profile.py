@@ -65,7 +65,7 @@ def made_up(monkeypatch, tmp_path):
 
 
 def profile(*arguments: str) -> int:
-    return main(["profile", "made-up.yaml", "--space", "lm-tiny", "--budget", "5s", *arguments])
+    return main(["profile", "made-up.yaml", "--space", "lm-tiny", "--budget", "10m", *arguments])
 
 
 def test_a_profile_predicts_models_it_has_not_seen() -> None:
@@ -107,7 +107,7 @@ def test_a_space_that_is_profiled_later_shifts_no_prediction(monkeypatch) -> Non
         run = load(module, inputs, options)
         return (lambda: 1.5 * run()) if type(module).__name__ == "_Whole" else run
     monkeypatch.setattr(torch_eager, "load", slower)
-    assert main(["profile", "made-up.yaml", "--space", "wide.yaml", "--budget", "5s"]) == 0
+    assert main(["profile", "made-up.yaml", "--space", "wide.yaml", "--budget", "10m"]) == 0
     after = LatencyModel.load("made-up")
     assert after.predict_many(archs) == pytest.approx(before, rel=1e-4)
     assert list(after.stored.by_space) == ["lm-tiny", "wide"] and after.stored.calibration["prefill"].n == 16
@@ -168,11 +168,11 @@ def test_another_budget_goes_on_with_what_is_measured(monkeypatch) -> None:
     assert profile() == 0
     first = rounds.read_text().splitlines()
     monkeypatch.setattr("nas.profiling.stage.affordable", lambda *_: 30)
-    assert profile("--budget", "4s") == 0
+    assert profile("--budget", "9m") == 0
     assert [line for line in rounds.read_text().splitlines() if "round" in line] == [
         line for line in first if "round" in line]
     monkeypatch.setattr("nas.profiling.stage.affordable", lambda *_: 50)
-    assert profile("--budget", "6s") == 0
+    assert profile("--budget", "11m") == 0
     assert rounds.read_text().splitlines()[2 : len(first)] == first[2:]
     table = LatencyModel.load("made-up").table
     assert sum(row.source == "measured" for row in table.values()) == 50
