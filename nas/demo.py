@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from rich.console import Console
 
-from nas import tasks
-from nas.costs import count
 from nas.run_dir import RunDir, write_text
-from nas.train import inherited, load_supernet, prepare
+from nas.search.results import Entry, front
+from nas.search_command import Cluster, search
+from nas.train import load_supernet, prepare
 from nas.train_command import train
 from search_spaces import Architecture
 from supernet import Supernet, Transformer, extract
@@ -19,30 +19,28 @@ from supernet.checkpoint import save_tensors
 from supernet.writing import whole
 
 SPACE, TASK = "lm-tiny", "lm"
-SAMPLES = 5
 LIMIT = 50
 """Validation windows an architecture is judged by."""
 
 
-def main(folder: Path = Path("runs/demo"), steps: int = 400) -> Path:
+def main(folder: Path = Path("runs/demo"), steps: int = 400, trials: int = 60) -> Path:
     """Run the demo and give the folder of the extracted model. A demo that was broken off goes on."""
     run = _trained(str(folder), steps)
     prepared = prepare(run)
-    net, space, recipe = load_supernet(run, prepared.space), prepared.space, run.config().training
+    net, space = load_supernet(run, prepared.space), prepared.space
     print(f"1. space {space.name}: {space.size():,} architectures from {len(space.genes)} genes")
     stored = sum(tensor.numel() for tensor in net.parameters())
     print(f"2. supernet: {stored:,} shared weights hold them all, trained in {run.path}")
 
-    rng = random.Random(0)  # noqa: S311
-    archs = list(dict.fromkeys((space.smallest(), *(space.sample(rng) for _ in range(SAMPLES)), space.largest())))
-    print(f"3. {len(archs)} architectures on those weights:")
-    found = {arch: inherited(net, arch, tasks.get(TASK), prepared, recipe, limit=LIMIT)["perplexity"] for arch in archs}
-    for arch, perplexity in found.items():
-        cost = count(arch, space.context)
-        print(f"   {arch.key[:12]}  width {arch.width}, layers {arch.depth}, {cost.params:>8,} params, "
-              f"{cost.macs:>11,} MACs, perplexity {perplexity:6.1f}")
+    print("3. search: loss against parameters")
+    known = (run.path / "search.yaml").is_file()
+    settings = {} if known else {"trials": trials, "limit": LIMIT}
+    found = search(str(folder), settings, None, False, Cluster(), Console(highlight=False))
+    if not found.finished:
+        raise KeyboardInterrupt
+    Console(highlight=False).print(found.table())
 
-    arch = min(archs[1:-1], key=found.__getitem__)
+    arch = _middle(front(found.entries, found.search.objectives))
     model = extract(net, arch)
     difference = _difference(net, model, space.vocab_size, space.context)
     print(f"4. extracted {arch.key[:12]}: largest difference to the supernet's logits {difference:g}")
@@ -51,6 +49,10 @@ def main(folder: Path = Path("runs/demo"), steps: int = 400) -> Path:
     print(f"5. wrote {subnet}/architecture.json and model.safetensors")
     print(f"   look at it with: nas show {subnet}")
     return subnet
+
+
+def _middle(entries: Sequence[Entry]) -> Architecture:
+    return entries[len(entries) // 2].arch
 
 
 def _trained(name: str, steps: int) -> RunDir:

@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "hardware_profiles": {"search_spaces"},
     "nas": {"search_spaces", "supernet", "hardware_profiles"},
 }
-MAY_IMPORT_RAY = {"nas.cluster"}
+MAY_IMPORT_RAY = {"nas.cluster", "nas.search.ray_backend", "nas.search.ray_cluster", "nas.search.ray_worker"}
 """The modules that run work on a cluster."""
 MODULES = sorted(path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py"))
 
@@ -49,3 +49,9 @@ def test_imports_go_one_way(path: Path) -> None:
 
 def test_every_package_was_found() -> None:
     assert {path.relative_to(ROOT).parts[0] for path in MODULES} == set(MAY_IMPORT)
+
+
+def test_every_folder_of_modules_is_installed() -> None:
+    reader = pytest.importorskip("tomllib")  # from Python 3.11
+    listed = reader.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["packages"]
+    assert set(listed) == {named(path.parent) for path in MODULES if path.name == "__init__.py"}

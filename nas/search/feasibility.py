@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +22,9 @@ Genes = dict[str, Value]
 Costs = Callable[[Sequence[Architecture]], Floats]
 SAMPLES = 200
 """Architectures drawn for the median and as starts of the descents."""
-STARTS = 3
-SWEEPS = 12
-"""A descent ends after so many rounds over all genes, though it has long found its end by then."""
+STARTS = 1
+MOST_CHANGES = 200
+"""A descent ends after so many changes, though it has long found its end by then."""
 
 
 @dataclass(frozen=True)
@@ -133,18 +136,32 @@ def _least(space: SearchSpace, starts: Iterable[Genes], cost: Costs, enough: flo
 
 
 def _descend(space: SearchSpace, genes: Genes, cost: Costs, enough: float) -> tuple[float, Genes]:
-    """Change one gene after the other to its best value, over and over until none is better."""
+    """Make the change that helps most as long as one helps: first of all slots alike, then of single genes."""
+    alike, single = _moves(space)
+    pairs = [{**first, **second} for first, second in itertools.combinations(alike, 2)]
     best = float(cost([space.decode(genes)])[0])
-    for _ in range(SWEEPS):
-        before = best
-        for name, values in space.genes.items():
-            others = [{**genes, name: value} for value in values if value != genes[name]]
+    for moves in ([*alike, *pairs], single):
+        for _ in range(MOST_CHANGES):
+            others = list(filter(genes.__ne__, ({**genes, **move} for move in moves)))
             found = cost([space.decode(other) for other in others])
-            if found.min() < best:
-                best, genes = float(found.min()), others[int(np.argmin(found))]
-        if best >= before or best <= enough:
-            break
+            if best <= enough or not len(found) or found.min() >= best:
+                break
+            best, genes = float(found.min()), others[int(np.argmin(found))]
     return best, genes
+
+
+@lru_cache(maxsize=4)
+def _moves(space: SearchSpace) -> tuple[list[Genes], list[Genes]]:
+    """Changes of a gene in all slots that have it, and changes of single genes.
+
+    A kind may pay only together with dims that the other kind does not have, so the first are tried in pairs; slots
+    add up, so what pays in one mostly pays in all.
+    """
+    alike: dict[tuple[str, Value], Genes] = {}
+    for name, values in space.genes.items():
+        for value in values:
+            alike.setdefault((re.sub(r"\.\d+\.", ".", name), value), {})[name] = value
+    return list(alike.values()), [{name: value} for name, values in space.genes.items() for value in values]
 
 
 def _best(genotypes: Sequence[Genes], costs: Floats) -> list[Genes]:

@@ -62,6 +62,7 @@ class Search:
         """Hears of every finished trial."""
         self._costs: dict[str, dict[str, float]] = {}
         self._decode = lru_cache(maxsize=20_000)(lambda items: self.space.decode(dict(items)))
+        self.proposer = Proposer(config.sampler, self.problem(), config.seed)
 
     @cached_property
     def feasibility(self) -> Feasibility:
@@ -76,7 +77,6 @@ class Search:
     def open(self) -> None:
         """Read what was found so far, and get ready to go on."""
         self.open_study()
-        self.proposer = Proposer(self.config.sampler, self.problem(), self.config.seed)
         conditions = self.conditions()
         name = hashlib.sha256(repr(sorted(conditions.items())).encode()).hexdigest()[:12]
         self.evaluations = Evaluations(self.run.path / "evaluations" / f"{name}.jsonl", conditions)

@@ -9,7 +9,7 @@ from supernet import Transformer
 
 
 def test_demo_writes_a_model_that_loads(tmp_path, capsys):
-    folder = demo.main(tmp_path / "demo", steps=3)
+    folder = demo.main(tmp_path / "demo", steps=3, trials=6)
     arch = load_architecture(folder / "architecture.json")
     model = Transformer(arch)
     model.load_state_dict(load_file(folder / "model.safetensors"))

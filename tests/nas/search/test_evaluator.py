@@ -79,7 +79,8 @@ def test_a_lost_race_is_an_estimate_with_an_interval(make: Maker, searchable: Ru
 
 
 @pytest.mark.parametrize(("error", "says"), [
-    (ValueError("bad\nworse"), "ValueError: bad"), (MemoryError(), "out of memory"), (ZeroDivisionError(), "ZeroDivisionError"),
+    (ValueError("bad\nworse"), "ValueError: bad"), (MemoryError(), "out of memory"),
+    (ZeroDivisionError(), "ZeroDivisionError"),
     (RuntimeError("CUDA out of memory. Tried"), "out of memory"),
 ])
 def test_what_fails_is_told_and_not_raised(make: Maker, monkeypatch: pytest.MonkeyPatch, searchable: RunDir,

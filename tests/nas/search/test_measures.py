@@ -32,7 +32,7 @@ def test_a_limit_without_a_value_is_told() -> None:
 
 
 def test_names_come_back_as_they_were_written() -> None:
-    for name in ("loss", "accuracy", "latency:cpu", "latency:cpu:decode", "memory:cpu", "latency:runs/profiles/my phone",
+    for name in ("loss", "accuracy", "latency:cpu", "latency:cpu:decode", "memory:cpu", "latency:a/my phone",
                  "latency:odd:name", "params", "macs", "weight_bytes"):
         assert parse_measure(name, METRICS).name == name
     assert parse_measure("latency:cpu:decode", METRICS) == Measure("latency", "cpu", "decode")

@@ -61,7 +61,8 @@ def test_the_same_seed_gives_the_same_trials_in_another_process(searchable: RunD
     for seed in ("1", "2"):
         for left in Path("runs/a/evaluations").glob("*"):
             left.unlink()
-        subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed}, timeout=600)
+        subprocess.run(command, check=True, capture_output=True, timeout=600,
+                       env={**os.environ, "PYTHONHASHSEED": seed})
         assert Path("runs/a/trials.csv").read_bytes() == first
     searched(capsys, "--fresh", "--seed", "1")
     assert Path("runs/a/trials.csv").read_bytes() != first
@@ -105,11 +106,10 @@ def test_ctrl_c_stops_between_two_trials(searchable: RunDir, capsys: Any, monkey
             os.kill(os.getpid(), signal.SIGINT)
         return honest(self, *arguments)
 
-    monkeypatch.setattr(Search, "accept", accept)
-    code, _, err = nas(capsys, "search", "a", *OPTIONS)
+    with monkeypatch.context() as patch:
+        patch.setattr(Search, "accept", accept)
+        code, _, err = nas(capsys, "search", "a", *OPTIONS)
     assert code == 130 and "go on with: nas search a" in err
-    monkeypatch.undo()
-    os.chdir(Path(searchable.path).absolute().parents[1]) if not Path("runs/a").exists() else None
     assert nas(capsys, "search", "a")[0] == 0 and len(rows()) == 24
 
 
