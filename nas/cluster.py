@@ -35,10 +35,13 @@ MOST_FAILURES = 10
 
 
 @contextmanager
-def cluster(address: str, workers: int) -> Iterator[None]:
+def cluster(address: str, workers: int, environment: dict[str, Any] | None = None) -> Iterator[None]:
     """A connection to a Ray cluster; `local` starts one here with room for the workers, and ends it.
 
     Where the program is connected already, that cluster is used and left as it is.
+
+    Args:
+        environment: Ray's runtime environment of the workers.
 
     Raises:
         InputError: there is no cluster at the address, or it is too small: Ray would wait for ever.
@@ -52,8 +55,11 @@ def cluster(address: str, workers: int) -> Iterator[None]:
             ray.init(address="local", num_cpus=max(workers + 1, os.cpu_count() or 1), include_dashboard=False,
                      log_to_driver=False, logging_level=logging.ERROR)
         else:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=environment)
+    except (ConnectionError, ValueError, RuntimeError, RayError) as error:
+        if "Authentication" in f"{error!r} {error.__cause__!r}":
+            raise InputError("--ray", f"the cluster at {address!r} asks for a token; set RAY_AUTH_MODE=token, and "
+                                      "RAY_AUTH_TOKEN_PATH to the file that holds it") from None
         raise InputError("--ray", f"no cluster at {address!r} ({str(error).splitlines()[0]}); start one with ray start "
                                   "--head, or use --ray local") from None
     try:

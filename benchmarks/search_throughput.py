@@ -1,0 +1,134 @@
+"""What a search costs beside its evaluations.
+
+    python benchmarks/search_throughput.py [--trials N] [--slow-trials N] [--seconds S] [--growth N ...]
+
+On lm-small, for the loss and the parameters, proposed at random; an evaluation does nothing, or sleeps for S seconds.
+Prints one JSON line. `backends`, in this process and on Ray with 2 workers, with evaluations of no time (`nothing`) and
+of S seconds (`slow`): `ms` from one trial told to the next, proposing and Ray included; `idle`, the share of the
+workers' time not spent evaluating, from when all have begun until the last ends; `counted`, the trials told in that
+time, which has to be most of them; `workers`, those that had begun before all was done: they take seconds to start.
+`growth`: ms per trial in this process, by sampler, over the last trials before each number; random and predictor are
+our own, the others Optuna's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+from nas import train as training
+from nas.search.config import SearchConfig
+from nas.search.evaluator import Evaluation, Race
+from nas.search.local import run_local
+from nas.search.stage import Search
+from nas.search_command import Cluster
+from search_spaces import Architecture, load_space
+
+SPACE = "lm-small"
+WORKERS = 2
+SAMPLERS = {"random": 5000, "predictor": 5000, "nsga2": 1000, "tpe": 1000}
+"""The most trials of each: what is not ours is as slow as it is."""
+WINDOW = 50
+
+
+@dataclass(frozen=True)
+class Sleeper:
+    """Evaluates nothing in a given time, and writes down from when to when; a file for each process."""
+
+    folder: Path
+    seconds: float
+
+    def __call__(self) -> Callable[[Architecture, Race | None], Evaluation]:
+        return self.evaluate
+
+    def evaluate(self, arch: Architecture, race: Race | None) -> Evaluation:
+        start = time.time()
+        time.sleep(self.seconds)
+        with (self.folder / f"{os.getpid()}.busy").open("a") as file:
+            file.write(f"{start} {time.time()}\n")
+        return Evaluation({"loss": 2 + math.sin(int(arch.key[:8], 16))})
+
+    def busy(self) -> list[list[tuple[float, float]]]:
+        """From when to when, by process."""
+        files = [path.read_text().splitlines() for path in self.folder.glob("*.busy")]
+        return [[tuple(map(float, line.split())) for line in lines] for lines in files]  # type: ignore[misc]
+
+
+class Stubbed(Search):
+    """A search that needs a space and no run."""
+
+    def __init__(self, folder: Path, seconds: float, **settings: Any) -> None:
+        run: Any = SimpleNamespace(path=folder, config=lambda: SimpleNamespace(task="lm"))
+        with mock.patch.object(training, "check_trained"), mock.patch.object(
+                training, "prepare", lambda run: SimpleNamespace(space=load_space(SPACE))):
+            super().__init__(run, SearchConfig(objectives=("loss", "params"), **settings))
+        self.make = Sleeper(folder, seconds)
+        self.open()
+
+    def evaluator(self) -> Any:
+        return self.make()
+
+    def conditions(self) -> dict[str, Any]:
+        return {"stubbed": True}
+
+
+def on_ray(search: Search, told: Callable[[Any], None]) -> bool:
+    from nas.search.ray_backend import run_on_ray
+
+    return run_on_ray(search, told, lambda: False, Cluster("local", concurrency=WORKERS), search.make)  # type: ignore[attr-defined]
+
+
+def cost(run: Callable[[Search, Callable[[Any], None]], bool], trials: int, seconds: float) -> dict[str, float]:
+    """What is printed of one backend."""
+    with tempfile.TemporaryDirectory() as folder:
+        search, told = Stubbed(Path(folder), seconds, sampler="random", trials=trials), list[float]()
+        run(search, lambda trial: told.append(time.time()))
+        workers = search.make.busy()
+    first, last = max(one[0][0] for one in workers), max(one[-1][1] for one in workers)
+    spans = [max(end - max(start, first), 0.0) for one in workers for start, end in one]
+    after = [moment for moment in told if moment >= first]
+    return {"workers": len(workers), "counted": len(after) - 1,
+            "ms": round(1e3 * (after[-1] - after[0]) / max(len(after) - 1, 1), 2),
+            "idle": round(1 - sum(spans) / max(len(workers) * (last - first), 1e-9), 4)}
+
+
+def growth(sampler: str, numbers: list[int]) -> dict[int, float]:
+    """Milliseconds per trial over the last ones before each number."""
+    numbers = [number for number in numbers if number <= SAMPLERS[sampler]]
+    with tempfile.TemporaryDirectory() as folder:
+        times: defaultdict[int, float] = defaultdict(float)
+        search = Stubbed(Path(folder), 0.0, sampler=sampler, trials=max(numbers))
+        run_local(search, lambda trial: times.__setitem__(trial.number + 1, time.perf_counter()))
+        return {number: round(1e3 * (times[number] - times[number - WINDOW]) / WINDOW, 2) for number in numbers}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--slow-trials", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--growth", type=int, nargs="*", default=[100, 300, 1000, 5000])
+    parser.add_argument("--samplers", nargs="*", default=list(SAMPLERS), choices=list(SAMPLERS))
+    options = parser.parse_args()
+    cost(run_local, options.trials, 0.0)  # what is counted of an architecture is remembered: no backend pays for it
+    backends = {name: {"nothing": cost(run, options.trials, 0.0),
+                       "slow": cost(run, options.slow_trials, options.seconds)}
+                for name, run in (("local", run_local), ("ray", on_ray))}
+    grown = {sampler: growth(sampler, options.growth) for sampler in options.samplers}
+    print(json.dumps({"benchmark": "search_throughput", "space": SPACE, "seconds": options.seconds,
+                      "trials": options.trials, "backends": backends, "growth": grown}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""What a Ray cluster has room for, and the packages that its machines are sent."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from nas.search_command import Cluster
+from search_spaces import InputError
+from search_spaces.kinds import GROUP
+
+PACKAGES = ("nas", "search_spaces", "supernet", "hardware_profiles")
+LOOK_S = 5.0
+"""Time between looks at which machines there are: they may come and go."""
+
+
+class Room:
+    """How many workers a cluster has room for.
+
+    Raises:
+        InputError: resources that no machine can give.
+    """
+
+    def __init__(self, asked: Cluster) -> None:
+        self.asked = asked
+        self._found, self._looked = 0, float("-inf")
+        for option, value in (("--cpus-per-trial", asked.cpus_per_trial), ("--gpus-per-trial", asked.gpus_per_trial)):
+            least = 0 if option == "--gpus-per-trial" else 1e-4
+            if value < least or (value > 1 and value != int(value)):
+                raise InputError(option, f"{value:g} is not allowed; allowed: a share of one, or a whole number")
+        if (asked.address or "").startswith("ray://"):
+            raise InputError("--ray", f"{asked.address} is an address for Ray Client, over which the study cannot be "
+                                      "reached; run nas on a machine of the cluster with --ray auto")
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """What a worker takes, as Ray Tune calls it."""
+        return {"cpu": self.asked.cpus_per_trial, "gpu": self.asked.gpus_per_trial}
+
+    def workers(self) -> int:
+        """How many workers may run: what was asked for, as far as there is room now; at least one."""
+        if time.monotonic() - self._looked > LOOK_S:
+            self._found, self._looked = sum(map(self._fit, _machines())), time.monotonic()
+        return max(1, min(self._found, self.asked.concurrency or self._found))
+
+    def check(self) -> None:
+        """Raises InputError where no machine has room for a worker: Ray would wait for ever."""
+        machines = _machines()
+        if not any(map(self._fit, machines)):
+            has = ", ".join(sorted(f"{_number(each, 'CPU')} and {_number(each, 'GPU')}" for each in machines))
+            wanted = f"{self.asked.cpus_per_trial:g} CPUs and {self.asked.gpus_per_trial:g} GPUs"
+            raise InputError("--ray", f"no machine of the cluster has the {wanted} of a worker; its machines have "
+                                      f"{has or 'nothing'}; take less --cpus-per-trial and --gpus-per-trial")
+
+    def _fit(self, machine: dict[str, float]) -> int:
+        wanted = {"CPU": self.asked.cpus_per_trial, "GPU": self.asked.gpus_per_trial}
+        return min(int(machine.get(kind, 0) / each + 1e-9) for kind, each in wanted.items() if each > 0)
+
+
+def _machines() -> list[dict[str, float]]:
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+
+
+def _number(machine: dict[str, float], kind: str) -> str:
+    return f"{machine.get(kind, 0):g} {kind}s"
+
+
+def packages() -> dict[str, Any]:
+    """A runtime environment of our packages and of those that add blocks, with what makes them known as such."""
+    folders = dict.fromkeys(_folder(name) for name in PACKAGES)
+    for point in entry_points(group=GROUP):
+        folders |= dict.fromkeys([_folder(point.value.partition(".")[0]), *_metadata(point)])
+    return {"py_modules": [str(folder) for folder in folders], "excludes": ["**/__pycache__"]}
+
+
+def _folder(package: str) -> Path:
+    return Path(importlib.import_module(package).__path__[0])
+
+
+def _metadata(point: EntryPoint) -> list[Path]:
+    """The folder that names a package's entry points."""
+    path = getattr(point.dist, "_path", None)
+    return [Path(path)] if path is not None and Path(path).is_dir() else []

@@ -1,0 +1,111 @@
+"""What a worker of a search on Ray runs, and what it is sent: it may not reach the run's folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from ray.tune import Trainable
+
+from nas.search.evaluator import Evaluation, Evaluator, Race, failure, fast_size
+from nas.search.stage import Search
+from nas.tasks.base import Prepared, Task
+from nas.train import place
+from search_spaces import Architecture
+from supernet import Supernet
+from supernet.batch import Batch
+from supernet.checkpoint import load_tensors
+from supernet.recipe import Recipe
+
+Evaluate = Callable[[Architecture, Race | None], Evaluation]
+Make = Callable[[], Evaluate]
+"""Makes the evaluator on a worker; sent to each of them once."""
+
+
+class Work(tuple[tuple[Architecture, Race | None], ...]):
+    """The architectures of a portion. Ray Tune copies and prints settings, which is a waste with these."""
+
+    def __deepcopy__(self, memo: object) -> Work:
+        return self
+
+    def __repr__(self) -> str:
+        return f"{len(self)} architectures"
+
+
+class Worker(Trainable):
+    """Evaluates one portion after the other; what goes wrong with an architecture is told, not raised."""
+
+    def setup(self, config: dict[str, Any], make: Make, threads: int) -> None:  # type: ignore[override]
+        """Make the evaluator."""
+        torch.set_num_threads(threads)
+        self._evaluate = make()
+        self._work = Work(config["work"])
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Take the next portion."""
+        self._work = Work(new_config["work"])
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """Evaluate a portion."""
+        self.config = {}  # Tune sends it back with every result
+        start = time.perf_counter()
+        found = [self._one(arch, race) for arch, race in self._work]
+        return {"found": found, "seconds": time.perf_counter() - start, "done": True}
+
+    def _one(self, arch: Architecture, race: Race | None) -> Evaluation:
+        try:
+            return self._evaluate(arch, race)
+        except Exception as error:
+            return Evaluation({}, reason=failure(error))
+
+
+@dataclass(frozen=True)
+class Batches:
+    """A split of batches that were made before; a worker needs no others."""
+
+    batches: Sequence[Batch]
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def batch(self, index: int, size: int, seed: int) -> Batch:
+        """One of them, over and over."""
+        return self.batches[index % len(self.batches)]
+
+    def in_order(self, size: int, limit: int | None = None) -> Iterator[Batch]:
+        """All of them."""
+        return iter(self.batches)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What an evaluator is made of; calling it makes one, on the device of the recipe."""
+
+    net: Supernet
+    task: Task
+    prepared: Prepared
+    recipe: Recipe
+    size: int
+    full: bool
+
+    def __call__(self) -> Evaluator:
+        """Make it."""
+        return Evaluator(place(self.net, self.recipe), self.task, self.prepared, self.recipe, size=self.size,
+                         full=self.full)
+
+
+def parts(search: Search, on_gpu: bool) -> Parts:
+    """What the workers of a search are sent. Raises InputError where the supernet cannot be read."""
+    recipe = search.run.config().training
+    here = recipe.model_copy(update={"device": "cpu"})
+    net = place(Supernet(search.space, dropout=recipe.dropout), here)
+    net.load_state_dict(load_tensors(search.run.weights_path, f"delete it and run {search.run.resume_command()}"))
+    device = "cuda" if on_gpu else "cpu"
+    size = search.config.batch_size or fast_size(torch.device(device), search.space.context)
+    only: Any = Batches(list(search.prepared.valid.in_order(size, search.config.limit)))
+    return Parts(net, search.task, replace(search.prepared, train=only, valid=only, test=only),
+                 recipe.model_copy(update={"device": device}), size, search._full)
