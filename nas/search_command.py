@@ -73,8 +73,10 @@ def search(run: str, settings: Mapping[str, Any], more: int | None, fresh: bool,
         made = Search(folder, _config(folder, settings, more))
         console.print(_feasibility_table(made.feasibility))
         made.feasibility.check(made.space.name)
-        write_text(folder.path / "search.yaml", made.config.to_yaml())
         made.open()
+        if more is not None:
+            made.config = made.config.model_copy(update={"trials": made.done + more})
+        write_text(folder.path / "search.yaml", made.config.to_yaml())
         finished = _run(made, cluster, console)
         return Found(made, _write(made), finished)
 
@@ -92,7 +94,7 @@ def _config(folder: RunDir, settings: Mapping[str, Any], more: int | None) -> Se
     faults = [Fault("", f"{difference}; to change it, start anew with --fresh") for difference in old.differences(new)]
     if faults:
         raise InputError(str(folder.path), faults)
-    return new if more is None else new.model_copy(update={"trials": new.trials + more})
+    return new
 
 
 def _usual(settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -89,7 +89,7 @@ class Evaluator:
         order = np.random.default_rng(0).permutation(len(batches)).tolist()  # any beginning is a fair sample
         self.batches = [batches[i].to(self.device) for i in order]
         self.counts = [batch.n_labels for batch in self.batches]
-        self.prepared = replace(prepared, **{split: _Listed(self.batches)})  # type: ignore[arg-type]
+        self.prepared = replace(prepared, **{split: Listed(self.batches)})  # type: ignore[arg-type]
 
     def __call__(self, arch: Architecture, race: Race | None = None) -> Evaluation:
         """Measure one architecture. What goes wrong with it alone is told, not raised."""
@@ -143,7 +143,7 @@ class _EndedError(Exception):
 
 
 @dataclass(frozen=True)
-class _Listed:
+class Listed:
     """A split whose batches are made already."""
 
     batches: list[Batch]

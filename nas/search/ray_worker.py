@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from ray.tune import Trainable
 
-from nas.search.evaluator import Evaluation, Evaluator, Race, failure, fast_size
+from nas.search.evaluator import Evaluation, Evaluator, Listed, Race, failure
 from nas.search.stage import Search
 from nas.tasks.base import Prepared, Task
 from nas.train import place
 from search_spaces import Architecture
 from supernet import Supernet
-from supernet.batch import Batch
 from supernet.checkpoint import load_tensors
 from supernet.recipe import Recipe
 
@@ -64,24 +63,6 @@ class Worker(Trainable):
 
 
 @dataclass(frozen=True)
-class Batches:
-    """A split of batches that were made before; a worker needs no others."""
-
-    batches: Sequence[Batch]
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def batch(self, index: int, size: int, seed: int) -> Batch:
-        """One of them, over and over."""
-        return self.batches[index % len(self.batches)]
-
-    def in_order(self, size: int, limit: int | None = None) -> Iterator[Batch]:
-        """All of them."""
-        return iter(self.batches)
-
-
-@dataclass(frozen=True)
 class Parts:
     """What an evaluator is made of; calling it makes one, on the device of the recipe."""
 
@@ -105,7 +86,6 @@ def parts(search: Search, on_gpu: bool) -> Parts:
     net = place(Supernet(search.space, dropout=recipe.dropout), here)
     net.load_state_dict(load_tensors(search.run.weights_path, f"delete it and run {search.run.resume_command()}"))
     device = "cuda" if on_gpu else "cpu"
-    size = search.config.batch_size or fast_size(torch.device(device), search.space.context)
-    only: Any = Batches(list(search.prepared.valid.in_order(size, search.config.limit)))
+    only: Any = Listed(list(search.prepared.valid.in_order(search.batch_size, search.config.limit)))
     return Parts(net, search.task, replace(search.prepared, train=only, valid=only, test=only),
-                 recipe.model_copy(update={"device": device}), size, search._full)
+                 recipe.model_copy(update={"device": device}), search.batch_size, search.full)

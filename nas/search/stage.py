@@ -17,7 +17,7 @@ from nas import train as training
 from nas.run_dir import RunDir
 from nas.search.config import SearchConfig
 from nas.search.evaluations import Evaluations
-from nas.search.evaluator import Evaluation, Evaluator, Race
+from nas.search.evaluator import Evaluation, Evaluator, Race, fast_size
 from nas.search.feasibility import Feasibility, assess
 from nas.search.measures import Limit, Measure
 from nas.search.pricing import Prices, load_devices
@@ -58,6 +58,8 @@ class Search:
         self.prices = Prices(load_devices(config.all_devices(self.task)), self.space.context)
         self.exact = [measure for measure in self.objectives if not measure.is_quality]
         self.qualities = [measure for measure in self.objectives if measure.is_quality]
+        device = training.pick_device(run.config().training.device)
+        self.batch_size = config.batch_size or fast_size(device, self.space.context)
         self.told: Callable[[FrozenTrial], None] = lambda trial: None
         """Hears of every finished trial."""
         self._costs: dict[str, dict[str, float]] = {}
@@ -82,6 +84,7 @@ class Search:
         self.evaluations = Evaluations(self.run.path / "evaluations" / f"{name}.jsonl", conditions)
         self.starts = self._starts()
         self.rivals = _Rivals(len(self.exact))
+        self._tried = {trial.user_attrs["key"] for trial in self.study.finished}
         for trial in self.study.finished:
             self._remember(trial)
 
@@ -89,10 +92,11 @@ class Search:
         """What evaluates in this process. Raises InputError where the supernet is not trained."""
         net = training.load_supernet(self.run, self.space)
         return Evaluator(net, self.task, self.prepared, self.run.config().training, limit=self.config.limit,
-                         size=self.config.batch_size, full=self._full)
+                         size=self.batch_size, full=self.full)
 
     @property
-    def _full(self) -> bool:
+    def full(self) -> bool:
+        """Whether what is costly has to be measured too, such as BLEU."""
         wanted = {measure.kind for measure in (*self.qualities, *(limit.measure for limit in self.limits))}
         return not wanted.isdisjoint(self.task.costly)
 
@@ -145,8 +149,10 @@ class Search:
 
     def _ask(self) -> Trial:
         number = len(self.study.memory.get_trials(deepcopy=False))
-        fixed = self.starts[number] if number < len(self.starts) else None
-        return self.study.ask(self.proposer.sampler(number), fixed)
+        fixed = next((genes for key, genes in self.starts.items() if key not in self._tried), None)
+        trial = self.study.ask(self.proposer.sampler(number), fixed)
+        self._tried.add(self._arch(trial.params).key)
+        return trial
 
     def _tell(self, trial: Trial, arch: Architecture, state: TrialState, values: Sequence[float] | None,
               attributes: dict[str, Any]) -> FrozenTrial:
@@ -186,11 +192,11 @@ class Search:
             constraints=[over(limit) for limit in self.limits if not limit.measure.is_quality],
             exact_many={i: many(measure) for i, measure in exact.items()}, distributions=self.space.distributions())
 
-    def _starts(self) -> list[dict[str, Any]]:
+    def _starts(self) -> dict[str, dict[str, Any]]:
         """Known ends of the space, and what a warm start brings, as the first trials; as far as the limits allow."""
         ends = [arch for each in self.feasibility.ranges for arch in (each.cheapest, each.dearest)]
         archs = [self.space.smallest(), self.space.largest(), self.feasibility.nearest, *ends, *self._warm()]
-        return [self.space.encode(arch) for arch in dict.fromkeys(archs) if self._allowed(arch)]
+        return {arch.key: self.space.encode(arch) for arch in archs if self._allowed(arch)}
 
     def _warm(self) -> list[Architecture]:
         from nas.search.warm import warm_start
@@ -213,8 +219,8 @@ class Search:
     def conditions(self) -> dict[str, Any]:
         """Everything that an evaluation depends on but the architecture."""
         weights = hashlib.sha256(self.run.weights_path.read_bytes()).hexdigest()
-        return {"weights_sha256": weights, "data": self.prepared.fingerprint, "split": "valid", "full": self._full,
-                "limit": self.config.limit, "batch_size": self.config.batch_size}
+        return {"weights_sha256": weights, "data": self.prepared.fingerprint, "split": "valid", "full": self.full,
+                "limit": self.config.limit, "batch_size": self.batch_size}
 
 
 class _Rivals:

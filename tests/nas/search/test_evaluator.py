@@ -98,7 +98,8 @@ def test_what_fails_is_told_and_not_raised(make: Maker, monkeypatch: pytest.Monk
 def test_a_loss_that_is_no_number_is_a_failure(make: Maker, searchable: RunDir) -> None:
     evaluate = make()
     with torch.no_grad():
-        next(evaluate.net.parameters()).fill_(math.nan)
+        for weights in evaluate.net.parameters():
+            weights.fill_(math.nan)
     assert evaluate(train.prepare(searchable).space.largest()).reason == "the loss is nan"
 
 
