@@ -20,7 +20,7 @@ from nas.search.config import SearchConfig, make_search, read_search
 from nas.search.feasibility import Feasibility
 from nas.search.front import as_costs, hypervolume, pareto
 from nas.search.measures import Measure, devices_of
-from nas.search.results import Entry, Trials, candidates, entry_data, front, hypervolumes, objectives_for, write_front
+from nas.search.results import Entry, Trials, candidates, entry_data, front, objectives_for, saved_by_races, write_front
 from nas.search.stage import Search
 from nas.tables import table
 from search_spaces import Fault, InputError
@@ -50,11 +50,16 @@ class Found:
     def to_dict(self) -> dict[str, Any]:
         """For a program."""
         found = _fronts_data(self.search.objectives, self.entries, None)
-        return {"run": self.search.run.name, "trials": self.search.done, **found}
+        return {"run": self.search.run.name, "trials": self.search.done, "saved_by_races": self._saved, **found}
 
     def table(self) -> RenderableType:
         """For a reader."""
-        return _fronts_table(self.search.objectives, self.entries, None)
+        made = _fronts_table(self.search.objectives, self.entries, None)
+        return Group(made, Text(f"races saved {self._saved:.0%} of the evaluating")) if self._saved else made
+
+    @property
+    def _saved(self) -> float:
+        return saved_by_races(self.search.study.finished)
 
 
 def search(run: str, settings: Mapping[str, Any], more: int | None, fresh: bool, cluster: Cluster,
@@ -132,7 +137,7 @@ def _run(made: Search, cluster: Cluster, console: Console) -> bool:
 
 def _write(made: Search) -> list[Entry]:
     entries = list(candidates(made.study.finished, made.space, made.limits))
-    write_front(made.run, entries, made.objectives, hypervolumes(made.study.finished, made.objectives))
+    write_front(made.run, entries, made.objectives, made.study.finished)
     return entries
 
 
@@ -147,7 +152,7 @@ class _Bar:
         self.task = self.bar.add_task("", total=made.config.trials, completed=made.done, says="")
         self.maximise = [measure.maximise for measure in made.objectives]
         self.front = self.box = np.zeros((0, len(self.maximise)))
-        self.failed = self.saved = self.seen = 0.0
+        self.failed = 0
         for trial in made.study.finished:
             self._note(trial)
 
@@ -184,7 +189,7 @@ class _Bar:
             scaled = (self.front - low) / np.where(high > low, high - low, 1.0)
             says += f", hypervolume {hypervolume(scaled, np.ones(len(self.maximise))):.3f}"
         if self.failed:
-            says += f", failed {self.failed:.0f}"
+            says += f", failed {self.failed}"
         self.bar.update(self.task, says=says)
 
 
@@ -210,7 +215,7 @@ def pareto_of(run: str, device: str | None, as_json: bool) -> dict[str, Any] | R
         objectives.append(latency)
     else:
         with folder.locked():
-            write_front(folder, entries, objectives, hypervolumes(made.study.finished, objectives))
+            write_front(folder, entries, objectives, made.study.finished)
     return _fronts_data(objectives, entries, device) if as_json else _fronts_table(objectives, entries, device)
 
 

@@ -100,9 +100,17 @@ def hypervolumes(trials: Sequence[FrozenTrial], objectives: Sequence[Measure]) -
     return [volume.value if trial.user_attrs.get("interval") else volume.add(row) for trial, row in zip(done, scaled)]
 
 
+def saved_by_races(trials: Sequence[FrozenTrial]) -> float:
+    """The share of all batches that races left out."""
+    seen = [(trial.user_attrs["key"], trial.user_attrs["seen"]) for trial in trials
+            if trial.state == TrialState.COMPLETE]
+    batches = dict(seen).values()
+    return 1 - sum(batches) / (max(batches) * len(batches)) if seen else 0.0
+
+
 def write_front(run: RunDir, entries: Sequence[Entry], objectives: Sequence[Measure],
-                volumes: Sequence[float]) -> None:
-    """Write `pareto.json`: the front of all objectives, and which of it is each device's."""
+                trials: Sequence[FrozenTrial]) -> None:
+    """Write `pareto.json`: the front of all objectives, which of it is each device's, and how it came about."""
     found = front(entries, objectives)
     devices = devices_of(objectives)
     of_device = {device: [entry.arch.key for entry in front(entries, objectives, device)] for device in devices}
@@ -110,7 +118,8 @@ def write_front(run: RunDir, entries: Sequence[Entry], objectives: Sequence[Meas
     everyone |= {entry.arch.key: entry for device in devices for entry in front(entries, objectives, device)}
     write_json(run.path / "pareto.json", {
         "schema_version": SCHEMA_VERSION, "objectives": [measure.name for measure in objectives],
-        "hypervolume": list(volumes), "front": [entry.arch.key for entry in found], "devices": of_device,
+        "hypervolume": hypervolumes(trials, objectives),
+        "saved_by_races": saved_by_races(trials), "front": [entry.arch.key for entry in found], "devices": of_device,
         "architectures": [entry_data(entry) for entry in everyone.values()]})
 
 

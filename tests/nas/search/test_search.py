@@ -216,3 +216,21 @@ def test_damaged_files_are_told(searchable: RunDir, capsys: Any, name: str, cont
     searched(capsys)
     Path("runs/a", name).write_text(content, "utf-8")
     assert says in refused(capsys, "search", "a", "--more", "2")
+
+
+def test_who_loses_a_race_is_estimated_and_on_no_front(searchable: RunDir, capsys: Any,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    from nas.search import evaluator
+
+    monkeypatch.setattr(evaluator, "LEAST", 3)
+    searched(capsys)
+    lost = [row for row in rows() if row["estimated"] == "1"]
+    assert lost and all(float(row["low"]) <= float(row["loss"]) <= float(row["high"]) for row in lost)
+    data = json.loads(Path("runs/a/pareto.json").read_text("utf-8"))
+    assert not {row["key"] for row in lost} & {each["key"] for each in data["architectures"]}
+    raced = {row["key"]: float(row["loss"]) for row in lost}
+    searched(capsys, "--no-race", "--fresh")
+    whole = {row["key"]: float(row["loss"]) for row in rows()}
+    assert not any(row["estimated"] == "1" for row in rows())
+    for key in raced.keys() & whole.keys():
+        assert raced[key] == pytest.approx(whole[key], abs=0.05)
