@@ -110,7 +110,7 @@ def profile(device_name: str, space_name: str | None, budget: str, out: str | No
     if n_check is not None and not (folder / "profile.yaml").is_file():
         raise InputError(str(folder), f"is no profile yet; run nas profile {device_name} --space SPACE first")
     space_name = space_name or _last_space(folder)
-    space = load_space(space_name)
+    space = _space(space_name)
     wanted = _phases(device, space, phases)
     bars = Bars(console)
     folder.mkdir(parents=True, exist_ok=True)
@@ -127,6 +127,16 @@ def profile(device_name: str, space_name: str | None, budget: str, out: str | No
         except Stopped:
             return None
     return Outcome(found, folder, device.estimated)
+
+
+def _space(name: str) -> SearchSpace:
+    """A space by its name or file, or that of a run, whose vocabulary and classes fit the run's data."""
+    if not (Path(name) / "config.yaml").is_file():
+        return load_space(name)
+    from nas import train
+    from nas.run_dir import RunDir
+
+    return train.prepare(RunDir.open(str(Path(name).absolute()))).space
 
 
 def _last_space(folder: Path) -> str:

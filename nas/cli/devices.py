@@ -28,8 +28,10 @@ def devices(as_json: Json = False) -> None:
 def profile(
     device: Annotated[str, typer.Argument(metavar="DEVICE", show_default=False,
                                           help="A shipped device (see nas devices) or a YAML file.")],
-    space: Annotated[str | None, typer.Option("--space", metavar="SPACE", autocompletion=known, show_default=False,
-                                              help="Whose units are priced; the last one by default.")] = None,
+    space: Annotated[str | None, typer.Option(
+        "--space", metavar="SPACE", autocompletion=known, show_default=False,
+        help="Whose units are priced: a space, or a run's folder, as its data may need another vocabulary. By default "
+             "the last one.")] = None,
     budget: Annotated[str, typer.Option("--budget", metavar="TIME", help="For timing, such as 90s, 3m or 1h.")] = "3m",
     out: Annotated[str | None, typer.Option("--out", metavar="DIR", show_default=False,
                                             help="The profile's folder; runs/profiles/DEVICE by default.")] = None,

@@ -53,7 +53,7 @@ class Prices:
         """Every cost that can be told: what is counted, and of each device what its profile knows."""
         found = [Measure(kind) for kind in COUNTED]
         for name, device in self.devices.items():
-            found += [Measure("latency", name, phase) for phase in _phases(device)]
+            found += [Measure("latency", name, phase) for phase in phases(device)]
             if device.stored.memory is not None:
                 found.append(Measure("memory", name))
         return tuple(found)
@@ -64,7 +64,8 @@ class Prices:
         return dict(zip((measure.name for measure in known), self.values(known, [arch])[0].tolist()))
 
 
-def _phases(device: LatencyModel) -> list[str]:
+def phases(device: LatencyModel) -> list[str]:
+    """The phases that a profile has latencies of."""
     known = {phase for phase, _ in device.table} | set(device.stored.whole)
     return [phase for phase in PHASES if phase in known]
 

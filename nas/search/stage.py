@@ -20,7 +20,7 @@ from nas.search.evaluations import Evaluations
 from nas.search.evaluator import Evaluation, Evaluator, Race, fast_size
 from nas.search.feasibility import Feasibility, assess
 from nas.search.measures import Limit, Measure
-from nas.search.pricing import Prices, load_devices
+from nas.search.pricing import Prices, load_devices, phases
 from nas.search.samplers._problem import Params, Problem
 from nas.search.samplers._registry import Proposer
 from nas.search.study import Study
@@ -56,6 +56,7 @@ class Search:
         self.space = self.prepared.space
         self.objectives, self.limits = config.measures(self.task), config.limits(self.task)
         self.prices = Prices(load_devices(config.all_devices(self.task)), self.space.context)
+        self._check_prices()
         self.exact = [measure for measure in self.objectives if not measure.is_quality]
         self.qualities = [measure for measure in self.objectives if measure.is_quality]
         device = training.pick_device(run.config().training.device)
@@ -65,6 +66,16 @@ class Search:
         self._costs: dict[str, dict[str, float]] = {}
         self._decode = lru_cache(maxsize=20_000)(lambda items: self.space.decode(dict(items)))
         self.proposer = Proposer(config.sampler, self.problem(), config.seed)
+
+    def _check_prices(self) -> None:
+        """Raises InputError where a device was profiled for other units, such as another vocabulary."""
+        for name, device in self.prices.devices.items():
+            for phase in phases(device):
+                try:
+                    device.predict_many([self.space.smallest(), self.space.largest()], phase)
+                except InputError as error:
+                    says = error.faults[0].says.split("; run ")[0]
+                    raise InputError(name, f"{says}; run nas profile {name} --space {self.run.path}") from None
 
     @cached_property
     def feasibility(self) -> Feasibility:

@@ -234,3 +234,17 @@ def test_who_loses_a_race_is_estimated_and_on_no_front(searchable: RunDir, capsy
     assert not any(row["estimated"] == "1" for row in rows())
     for key in raced.keys() & whole.keys():
         assert raced[key] == pytest.approx(whole[key], abs=0.05)
+
+
+def test_a_profile_of_another_vocabulary_says_what_to_run(searchable: RunDir, capsys: Any) -> None:
+    from dataclasses import replace
+
+    from nas import train
+
+    write_profile(replace(train.prepare(searchable).space, vocab_size=61), "other")
+    says = refused(capsys, "search", "a", "--device", "other")
+    assert "no prefill latency for" in says and f"run nas profile other --space {Path('runs', 'a')}" in says
+    name = "raspberry-pi-5-estimated"
+    assert nas(capsys, "profile", name, "--space", "runs/a")[0] == 0
+    code, out, err = nas(capsys, "search", "a", "--device", name, "--trials", "6", "--limit", "6")
+    assert (code, err) == (0, "") and f"front on {name}" in out
