@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,16 +18,26 @@ from rich.text import Text
 from nas import tasks
 from nas.progress import interruptible
 from nas.run_dir import RunDir, write_text
-from nas.search.config import SearchConfig, make_search, read_search
-from nas.search.feasibility import Feasibility
-from nas.search.front import as_costs, hypervolume, pareto
+from nas.search.config import SearchConfig, changed, make_search, read_search
+from nas.search.feasibility import SAMPLES, Feasibility
+from nas.search.front import as_costs, hypervolume
 from nas.search.measures import Measure, devices_of
-from nas.search.results import Entry, Trials, candidates, entry_data, front, objectives_for, saved_by_races, write_front
+from nas.search.results import (
+    Entry,
+    Trials,
+    candidates,
+    entry_data,
+    front,
+    is_feasible,
+    objectives_for,
+    saved_by_races,
+    write_front,
+)
 from nas.search.stage import Search
 from nas.tables import table
-from search_spaces import Fault, InputError
+from search_spaces import InputError
 
-FILES = ("search.yaml", "study.journal", "trials.csv", "pareto.json")
+FILES = ("search.yaml", "study.journal", "starts.json", "trials.csv", "pareto.json")
 """What a search keeps in the run's folder, beside evaluations."""
 
 
@@ -54,6 +66,8 @@ class Found:
 
     def table(self) -> RenderableType:
         """For a reader."""
+        if not self.entries:
+            return _unmet(self.search)
         made = _fronts_table(self.search.objectives, self.entries, None)
         return Group(made, Text(f"races saved {self._saved:.0%} of the evaluating")) if self._saved else made
 
@@ -71,14 +85,19 @@ def search(run: str, settings: Mapping[str, Any], more: int | None, fresh: bool,
         more: go on for so many trials.
         fresh: put an older search aside; what it evaluated is not evaluated again.
     """
+    if fresh and more is not None:
+        raise InputError("--fresh", "starts anew, --more goes on; give one of them")
     folder = RunDir.open(run)
     with folder.locked():
-        if fresh:
-            _put_aside(folder)
-        made = Search(folder, _config(folder, settings, more))
-        console.print(_feasibility_table(made.feasibility))
-        made.feasibility.check(made.space.name)
-        made.open()
+        old = None if fresh else _old(folder)
+        if old is None and more is not None:
+            raise InputError(str(folder.path), f"has not been searched; --more goes on with a search, --trials {more} "
+                                               "starts one")
+        before = {"objectives": _usual(settings)} if old is None else old.model_dump(exclude={"inputs"})
+        made = Search(folder, make_search({**before, **settings}, "nas search"))
+        if old is not None and (faults := list(changed(old, made.config))):
+            raise InputError(str(folder.path), faults)
+        _begin(made, fresh, console)
         if more is not None:
             made.config = made.config.model_copy(update={"trials": made.done + more})
         write_text(folder.path / "search.yaml", made.config.to_yaml())
@@ -86,20 +105,19 @@ def search(run: str, settings: Mapping[str, Any], more: int | None, fresh: bool,
         return Found(made, _write(made), finished)
 
 
-def _config(folder: RunDir, settings: Mapping[str, Any], more: int | None) -> SearchConfig:
-    """The search to start or to go on with. Raises InputError for what is asked otherwise than it was started."""
+def _old(folder: RunDir) -> SearchConfig | None:
     path = folder.path / "search.yaml"
-    if not path.is_file():
-        if more is not None:
-            raise InputError(str(folder.path), f"has not been searched; --more goes on with a search, --trials {more} "
-                                               "starts one")
-        return make_search({"objectives": _usual(settings), **settings}, "nas search")
-    old = read_search(path)
-    new = make_search({**old.model_dump(), **settings}, "nas search")
-    faults = [Fault("", f"{difference}; to change it, start anew with --fresh") for difference in old.differences(new)]
-    if faults:
-        raise InputError(str(folder.path), faults)
-    return new
+    return read_search(path) if path.is_file() else None
+
+
+def _begin(made: Search, fresh: bool, console: Console) -> None:
+    """Everything that can be wrong is found before an older search is put aside."""
+    console.print(_feasibility_table(made.feasibility))
+    made.feasibility.check(made.space.name)
+    made.starts  # noqa: B018 - reads the warm start, which may be the older search
+    if fresh:
+        _put_aside(made.run, console)
+    made.open()
 
 
 def _usual(settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -108,7 +126,7 @@ def _usual(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return ("loss", *(costs or ["params"]))
 
 
-def _put_aside(folder: RunDir) -> None:
+def _put_aside(folder: RunDir, console: Console) -> None:
     there = [folder.path / name for name in FILES if (folder.path / name).is_file()]
     if not there:
         return
@@ -117,6 +135,7 @@ def _put_aside(folder: RunDir) -> None:
     aside.mkdir(parents=True)
     for path in there:
         shutil.move(path, aside / path.name)
+    console.print(f"the older search is in {aside} now", markup=False)
 
 
 def _run(made: Search, cluster: Cluster, console: Console) -> bool:
@@ -136,7 +155,7 @@ def _run(made: Search, cluster: Cluster, console: Console) -> bool:
 
 
 def _write(made: Search) -> list[Entry]:
-    entries = list(candidates(made.study.finished, made.space, made.limits))
+    entries = list(candidates(made.study.finished, made.space))
     write_front(made.run, entries, made.objectives, made.study.finished)
     return entries
 
@@ -152,7 +171,7 @@ class _Bar:
         self.task = self.bar.add_task("", total=made.config.trials, completed=made.done, says="")
         self.maximise = [measure.maximise for measure in made.objectives]
         self.front = self.box = np.zeros((0, len(self.maximise)))
-        self.failed = 0
+        self.failed, self.volume, self.changed, self.next_volume = 0, "", False, 0.0
         for trial in made.study.finished:
             self._note(trial)
 
@@ -178,16 +197,19 @@ class _Bar:
         point = as_costs([trial.values], self.maximise)
         self.box = np.vstack([self.box, point]) if len(self.box) < 2 else np.vstack([
             np.minimum(self.box, point).min(axis=0), np.maximum(self.box, point).max(axis=0)])
-        if not trial.user_attrs.get("interval"):
-            both = np.vstack([self.front, point])
-            self.front = both[pareto(both)]
+        if is_feasible(trial) and not trial.user_attrs.get("interval") and not (self.front <= point).all(axis=1).any():
+            self.front = np.vstack([self.front[~(point <= self.front).all(axis=1)], point])
+        self.changed = True
 
     def _show(self) -> None:
-        says = f"front {len(self.front)}"
-        if len(self.box) > 1:
+        """The volume of a large front takes a while: it is computed when something changed, now and then."""
+        if self.changed and len(self.box) > 1 and time.monotonic() > self.next_volume:
+            start = time.monotonic()
             low, high = self.box.min(axis=0), self.box.max(axis=0)
             scaled = (self.front - low) / np.where(high > low, high - low, 1.0)
-            says += f", hypervolume {hypervolume(scaled, np.ones(len(self.maximise))):.3f}"
+            self.volume = f", hypervolume {hypervolume(scaled, np.ones(len(self.maximise))):.3f}"
+            self.changed, self.next_volume = False, time.monotonic() + 20 * (time.monotonic() - start)
+        says = f"front {len(self.front)}{self.volume}"
         if self.failed:
             says += f", failed {self.failed}"
         self.bar.update(self.task, says=says)
@@ -201,12 +223,11 @@ def pareto_of(run: str, device: str | None, as_json: bool) -> dict[str, Any] | R
     """
     folder = RunDir.open(run)
     config = read_search(folder.path / "search.yaml")
-    known = config.all_devices(tasks.get(folder.config().task))
-    new = device is not None and device not in known
+    objectives = list(config.measures(tasks.get(folder.config().task)))
+    new = device is not None and device not in devices_of(objectives)
     made = Search(folder, config.model_copy(update={"devices": (*config.devices, device)}) if new else config)
-    made.open_study()
-    entries = list(candidates(made.study.finished, made.space, made.limits))
-    objectives = list(made.objectives)
+    trials = made.read()
+    entries = list(candidates(trials, made.space))
     if new and device is not None:
         latency = Measure("latency", device)
         values = made.prices.values([latency], [entry.arch for entry in entries])[:, 0]
@@ -214,8 +235,8 @@ def pareto_of(run: str, device: str | None, as_json: bool) -> dict[str, Any] | R
                    for entry, value in zip(entries, values)]
         objectives.append(latency)
     else:
-        with folder.locked():
-            write_front(folder, entries, objectives, made.study.finished)
+        with suppress(InputError), folder.locked():  # a search that runs writes it itself
+            write_front(folder, entries, objectives, trials)
     return _fronts_data(objectives, entries, device) if as_json else _fronts_table(objectives, entries, device)
 
 
@@ -241,6 +262,18 @@ def _fronts_table(objectives: Sequence[Measure], entries: Sequence[Entry], devic
     return Group(*parts[:-1])
 
 
+def _unmet(made: Search) -> RenderableType:
+    """Why the front is empty: what was reached of each limit on quality."""
+    done = [trial.user_attrs["metrics"] for trial in made.study.finished if trial.state == TrialState.COMPLETE]
+    said = []
+    for limit in made.limits:
+        reached = [metrics[limit.measure.kind] for metrics in done if limit.measure.kind in metrics]
+        if reached:
+            best = max(reached) if limit.at_least else min(reached)
+            said.append(f"{limit}: the best reached is {limit.measure.show(best)}")
+    return Text("\n".join(["no architecture was found within all limits", *said]), style="yellow")
+
+
 def _front_table(objectives: Sequence[Measure], shown: Sequence[Entry]) -> RenderableType:
     more = [Measure(kind) for kind in ("params", "macs") if Measure(kind) not in objectives]
     columns = [*objectives, *more]
@@ -259,4 +292,5 @@ def _feasibility_table(found: Feasibility) -> RenderableType:
         made.add_row(each.measure.name, show(each.least), show(each.median), show(each.greatest), said)
     if not found.limits:
         return made
-    return Group(made, Text(f"{100 * found.share:.0f} % of random architectures are within all limits"))
+    share = f"{found.share:.0%}" if found.share == 0 or found.share >= 0.01 else "less than 1%"
+    return Group(made, Text(f"{share} of {SAMPLES} random architectures are within all limits"))

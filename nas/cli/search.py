@@ -68,7 +68,12 @@ def search(
     Example: [cyan]nas search first --device cpu --max latency:cpu=12ms --trials 200[/cyan]
     """
     from nas import search_command
+    from search_spaces import InputError
 
+    if ray is None and (concurrency is not None or cpus_per_trial != 1.0 or gpus_per_trial):
+        raise InputError("--concurrency, --cpus-per-trial, --gpus-per-trial", "are for a cluster; add --ray")
+    if trials is not None and more is not None:
+        raise InputError("--more", "goes on for so many trials; give it or --trials")
     given = {"objectives": objectives, "devices": devices, "max": most, "min": least, "trials": trials, "seed": seed,
              "sampler": sampler, "limit": limit, "batch_size": batch_size, "race": race, "warm_start": warm_start}
     console = screen(as_json)

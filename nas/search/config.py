@@ -14,8 +14,8 @@ from nas.tasks.base import Task
 from search_spaces import Fault, InputError
 from search_spaces.loader import parse_yaml
 
-FREE = ("trials",)
-"""What may change when a search goes on."""
+FREE = ("trials", "inputs")
+"""What may change when a search goes on, or is compared for itself."""
 
 
 class SearchConfig(BaseModel):
@@ -35,6 +35,8 @@ class SearchConfig(BaseModel):
     batch_size: int | None = Field(None, ge=1)
     race: bool = True
     warm_start: tuple[str, ...] = ()
+    inputs: dict[str, str] = Field(default_factory=dict)
+    """Digests of what the search reads: the weights, the data, the profile of each device."""
 
     def to_yaml(self) -> str:
         """The config as it is kept."""
@@ -44,7 +46,7 @@ class SearchConfig(BaseModel):
         """The objectives. Raises InputError where there is no such measure, or none that has to be evaluated."""
         found = parse_all(self.objectives, task.metrics)
         if not any(measure.is_quality for measure in found):
-            raise InputError("objective", "a search needs one of quality beside costs; allowed: "
+            raise InputError("--objective", "a search needs one of quality beside costs; allowed: "
                                           f"{', '.join(task.metrics)}")
         return found
 
@@ -64,6 +66,16 @@ class SearchConfig(BaseModel):
         for key, mine in self.model_dump().items():
             if mine != theirs[key] and key not in FREE:
                 yield f"{key} is {_shown(mine)} in the search, asked for {_shown(theirs[key])}"
+
+
+def changed(old: SearchConfig, new: SearchConfig) -> Iterator[Fault]:
+    """What a search cannot go on with: other settings, or other inputs, than it was started with."""
+    for difference in old.differences(new):
+        yield Fault("", f"{difference}; to change it, start anew with --fresh")
+    for name, digest in old.inputs.items():
+        if new.inputs.get(name) != digest:
+            yield Fault("", f"{name} changed since the search started: its trials would not compare; start anew with "
+                            "--fresh, nothing known is evaluated again")
 
 
 def read_search(path: Path) -> SearchConfig:

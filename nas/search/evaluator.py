@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -85,9 +85,7 @@ class Evaluator:
         self.net, self.task, self.recipe, self.split, self.full = net.eval(), task, recipe, split, full
         self.device = next(net.parameters()).device
         self.size = size or fast_size(self.device, prepared.space.context)
-        batches = list(prepared.split(split).in_order(self.size, limit))
-        order = np.random.default_rng(0).permutation(len(batches)).tolist()  # any beginning is a fair sample
-        self.batches = [batches[i].to(self.device) for i in order]
+        self.batches = [batch.to(self.device) for batch in batches_of(prepared, split, self.size, limit)]
         self.counts = [batch.n_labels for batch in self.batches]
         self.prepared = replace(prepared, **{split: Listed(self.batches)})  # type: ignore[arg-type]
 
@@ -101,7 +99,7 @@ class Evaluator:
                 raise _EndedError(Evaluation({}, reason=f"the loss is {loss}"))
             found = race.lost(losses, self.counts) if race else None
             if found:
-                raise _EndedError(self._estimated(*found, tuple(losses)))
+                raise _EndedError(estimated(*found, tuple(losses), self.task.metrics))
 
         try:
             return Evaluation(self._metrics(arch, watch), tuple(losses))
@@ -117,10 +115,32 @@ class Evaluator:
             return self.task.evaluate(lambda batch: predict(self.net, arch, batch, self.recipe), self.prepared,
                                       self.split, size=self.size, limit=None, full=self.full, watch=watch)
 
-    def _estimated(self, loss: float, error: float, losses: tuple[float, ...]) -> Evaluation:
-        metrics = {"loss": loss, "perplexity": math.exp(loss)}
-        known = {name: value for name, value in metrics.items() if name in self.task.metrics}
-        return Evaluation(known, losses, (loss - 1.96 * error, loss + 1.96 * error))
+
+def replayed(known: Evaluation, race: Race | None, counts: Sequence[int],
+             metrics: Collection[str]) -> Evaluation | None:
+    """What evaluating in a race would have given, from the batches that are known; None where they do not tell."""
+    for n in range(1, len(known.losses) + 1):
+        found = race.lost(known.losses[:n], counts) if race else None
+        if found:
+            return estimated(*found, known.losses[:n], metrics)
+    return known if known.interval is None else None
+
+
+def estimated(loss: float, error: float, losses: tuple[float, ...], metrics: Collection[str]) -> Evaluation:
+    """An evaluation that ended early.
+
+    Args:
+        metrics: those of the task; what follows from the loss is told.
+    """
+    known = {"loss": loss, "perplexity": math.exp(loss)}
+    return Evaluation({name: value for name, value in known.items() if name in metrics}, losses,
+                      (loss - 1.96 * error, loss + 1.96 * error))
+
+
+def batches_of(prepared: Prepared, split: str, size: int, limit: int | None) -> list[Batch]:
+    """The batches of an evaluation, in an order of which any beginning is a fair sample."""
+    batches = list(prepared.split(split).in_order(size, limit))
+    return [batches[i] for i in np.random.default_rng(0).permutation(len(batches)).tolist()]
 
 
 def fast_size(device: torch.device, context: int) -> int:

@@ -23,6 +23,8 @@ Costs = Callable[[Sequence[Architecture]], Floats]
 SAMPLES = 200
 """Architectures drawn for the median and as starts of the descents."""
 STARTS = 1
+MORE_STARTS = 12
+"""Descents before a limit is said to be out of reach."""
 MOST_CHANGES = 200
 """A descent ends after so many changes, though it has long found its end by then."""
 
@@ -64,15 +66,16 @@ class Feasibility:
             best = found.greatest if limit.at_least else found.least
             if not limit.holds(best):
                 word = "greatest" if limit.at_least else "least"
-                faults.append(Fault("", f"{limit} cannot be met in {space_name}: the {word} there is "
-                                        f"{limit.measure.show(best)}; ask for that, or take another space"))
+                faults.append(Fault("", f"nothing in {space_name} has {limit}: the {word} there is "
+                                        f"{limit.measure.show_bound(best, limit.at_least)}; ask for that, or take "
+                                        "another space"))
         together = any(not limit.holds(value) for limit, value in zip(self.limits, self.reached))
         if not faults and together:
-            best_all = ", ".join(f"{limit.measure.name} = {limit.measure.show(value)}"
+            best_all = ", ".join(f"{limit.measure.name}={limit.measure.show_bound(value, limit.at_least)}"
                                  for limit, value in zip(self.limits, self.reached))
             asked = " and ".join(map(str, self.limits))
-            faults.append(Fault("", f"{asked} cannot be met together in {space_name}, though each can alone; the "
-                                    f"nearest that can: {best_all}"))
+            faults.append(Fault("", f"nothing in {space_name} was found to have {asked}, though each can be had alone; "
+                                    f"the nearest: {best_all}"))
         if faults:
             raise InputError("limits", faults)
 
@@ -93,7 +96,8 @@ def assess(space: SearchSpace, prices: Prices, measures: Sequence[Measure], limi
     table = prices.values(wanted, [space.decode(genes) for genes in starts])
     ranges, known = [], list(starts)
     for i, measure in enumerate(wanted):
-        ends = [_least(space, _best(starts, sign * table[:, i]), _priced(prices, measure, sign)) for sign in (1, -1)]
+        ends = [_end(space, starts, sign * table[:, i], _priced(prices, measure, sign), _goal(measure, limits, sign))
+                for sign in (1, -1)]
         known += ends
         archs = [space.decode(genes) for genes in ends]
         least, greatest = prices.values([measure], archs)[:, 0].tolist()
@@ -115,7 +119,7 @@ def _with_limits(space: SearchSpace, prices: Prices, ranges: tuple[Range, ...], 
     share = float(np.mean(scores[2 : 2 + SAMPLES] <= 0))
     best = known[int(np.argmin(scores))]
     if scores.min() > 0:
-        best = _least(space, _best(known, scores), excess, enough=0.0)
+        best = _end(space, known, scores, excess, 0.0)
     arch = space.decode(best)
     reached = tuple(prices.values(measures, [arch])[0].tolist()) if limits else ()
     return Feasibility(ranges, limits, arch, reached, share)
@@ -123,6 +127,21 @@ def _with_limits(space: SearchSpace, prices: Prices, ranges: tuple[Range, ...], 
 
 def _priced(prices: Prices, measure: Measure, sign: int) -> Costs:
     return lambda archs: sign * prices.values([measure], archs)[:, 0]
+
+
+def _goal(measure: Measure, limits: Sequence[Limit], sign: int) -> float:
+    """What the least (sign 1) or the negated greatest (-1) of a cost has to be for all its limits."""
+    wanted = [sign * limit.value for limit in limits if limit.measure == measure and limit.at_least == (sign < 0)]
+    return min(wanted, default=np.inf)
+
+
+def _end(space: SearchSpace, known: Sequence[Genes], costs: Floats, cost: Costs, goal: float) -> Genes:
+    """The genotype of the least cost; as long as that misses the goal, descents from other starts are tried."""
+    order = [known[i] for i in np.argsort(costs, kind="stable")]
+    best = _least(space, order[:STARTS], cost)
+    if float(cost([space.decode(best)])[0]) > goal:
+        best = _least(space, [best, *order[STARTS : MORE_STARTS // 2], *known[-MORE_STARTS // 2:]], cost, goal)
+    return best
 
 
 def _least(space: SearchSpace, starts: Iterable[Genes], cost: Costs, enough: float = -np.inf) -> Genes:
@@ -138,7 +157,7 @@ def _least(space: SearchSpace, starts: Iterable[Genes], cost: Costs, enough: flo
 def _descend(space: SearchSpace, genes: Genes, cost: Costs, enough: float) -> tuple[float, Genes]:
     """Make the change that helps most as long as one helps: first of all slots alike, then of single genes."""
     alike, single = _moves(space)
-    pairs = [{**first, **second} for first, second in itertools.combinations(alike, 2)]
+    pairs = [{**one, **other} for one, other in itertools.combinations(alike, 2) if _words(one) or _words(other)]
     best = float(cost([space.decode(genes)])[0])
     for moves in ([*alike, *pairs], single):
         for _ in range(MOST_CHANGES):
@@ -148,6 +167,11 @@ def _descend(space: SearchSpace, genes: Genes, cost: Costs, enough: float) -> tu
                 break
             best, genes = float(found.min()), others[int(np.argmin(found))]
     return best, genes
+
+
+def _words(move: Genes) -> bool:
+    """Whether a move is of kinds; numbers add up without each other."""
+    return isinstance(next(iter(move.values())), str)
 
 
 @lru_cache(maxsize=4)
@@ -162,7 +186,3 @@ def _moves(space: SearchSpace) -> tuple[list[Genes], list[Genes]]:
         for value in values:
             alike.setdefault((re.sub(r"\.\d+\.", ".", name), value), {})[name] = value
     return list(alike.values()), [{name: value} for name, values in space.genes.items() for value in values]
-
-
-def _best(genotypes: Sequence[Genes], costs: Floats) -> list[Genes]:
-    return [genotypes[i] for i in np.argsort(costs, kind="stable")[:STARTS]]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from optuna._hypervolume import compute_hypervolume
 
 Floats = NDArray[np.float64]
 
@@ -40,21 +41,14 @@ def hypervolume(costs: ArrayLike, reference: ArrayLike) -> float:
 
 
 def _volume(points: Floats, corner: Floats) -> float:
-    """Of a front: slices along the last direction, each as deep as to the next point."""
+    """Of a front, in any number of directions."""
     if points.shape[1] == 1:
         return float(corner[0] - points.min())
     if points.shape[1] == 2:
         ordered = points[np.argsort(points[:, 0], kind="stable")]
         ends = np.append(ordered[1:, 0], corner[0])
         return float(np.sum((ends - ordered[:, 0]) * (corner[1] - ordered[:, 1])))
-    ordered = points[np.argsort(points[:, -1], kind="stable")]
-    ends = np.append(ordered[1:, -1], corner[-1])
-    total = 0.0
-    for i, depth in enumerate(ends - ordered[:, -1]):
-        if depth > 0:
-            below = ordered[: i + 1, :-1]
-            total += depth * _volume(below[pareto(below)], corner[:-1])
-    return float(total)
+    return float(compute_hypervolume(points, corner, assume_pareto=True))
 
 
 class Hypervolume:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -45,18 +46,20 @@ class Measure:
         """Whether an evaluation has to tell; anything else is looked up."""
         return self.kind not in (*_ON_DEVICE, *COUNTED)
 
-    @property
-    def column(self) -> str:
-        """The name with its unit, for tables."""
-        return {"latency": f"{self.name} ms", "memory": f"{self.name} bytes"}.get(self.kind, self.name)
-
     def units(self) -> Mapping[str, float]:
         """The units its values can be written in."""
         if self.kind == "latency":
             return _TIME
         if self.kind in ("memory", "weight_bytes"):
             return _BYTES
-        return {"": 1.0, "%": 0.01} if self.is_quality else _COUNT
+        return {"": 1.0} if self.is_quality else _COUNT
+
+    def show_bound(self, value: float, above: bool) -> str:
+        """A value that is still reached when it is typed in as a limit: rounded up, or down where `above`."""
+        scale = 1e3 if self.kind == "latency" or self.is_quality else 1.0
+        whole = math.floor(value * scale) if above else math.ceil(value * scale)
+        unit = {"latency": "ms", "memory": "B", "weight_bytes": "B"}.get(self.kind, "")
+        return f"{whole / scale:,.3f}{unit}" if scale > 1 else f"{whole:,.0f}{unit}"
 
     def show(self, value: float) -> str:
         """A value for a reader."""
@@ -91,11 +94,12 @@ class Limit:
         return f"{self.measure.name} {'>=' if self.at_least else '<='} {self.measure.show(self.value)}"
 
 
-def parse_measure(text: str, metrics: Mapping[str, bool]) -> Measure:
+def parse_measure(text: str, metrics: Mapping[str, bool], where: str = "--objective") -> Measure:
     """A measure by its name.
 
     Args:
         metrics: what the task reports, and whether more of it is better.
+        where: the option it was given in.
 
     Raises:
         InputError: there is no such measure; says what is allowed.
@@ -111,7 +115,7 @@ def parse_measure(text: str, metrics: Mapping[str, bool]) -> Measure:
     if not rest and kind in metrics:
         return Measure(kind, maximise=metrics[kind])
     allowed = ", ".join((*metrics, "latency:DEVICE", "latency:DEVICE:decode", "memory:DEVICE", *COUNTED))
-    raise InputError("objective", f"{text!r} is unknown; allowed: {allowed}")
+    raise InputError(where, f"{text!r} is unknown; allowed: {allowed}")
 
 
 def parse_limit(text: str, metrics: Mapping[str, bool], at_least: bool = False) -> Limit:
@@ -120,19 +124,20 @@ def parse_limit(text: str, metrics: Mapping[str, bool], at_least: bool = False) 
     name, equals, value = text.rpartition("=")
     if not equals or not name:
         raise InputError(option, f"{text!r} has to be MEASURE=VALUE, such as latency:cpu=12ms or params=5M")
-    measure = parse_measure(name, metrics)
+    measure = parse_measure(name, metrics, option)
     return Limit(measure, parse_value(value, measure, option), at_least)
 
 
 def parse_value(text: str, measure: Measure, where: str) -> float:
     """A value of a measure: milliseconds, bytes, or a plain number. Raises InputError for a unit it does not have."""
     units = measure.units()
-    found = _NUMBER.fullmatch(text.strip().replace("µ", "u").replace("%", " pct"))
-    unit = (found[2].lower() if found else "").replace("pct", "%")
-    if found is None or unit not in units:
+    found = _NUMBER.fullmatch(text.strip().replace("µ", "u"))
+    unit = found[2].lower() if found else ""
+    value = float(found[1].replace(",", "").replace("_", "")) * units[unit] if found and unit in units else math.nan
+    if not math.isfinite(value) or value < 0:
         allowed = ", ".join(unit or "no unit" for unit in units)
-        raise InputError(where, f"{text!r} is no value of {measure.name}; allowed: a number with {allowed}")
-    return float(found[1].replace(",", "").replace("_", "")) * units[unit]
+        raise InputError(where, f"{text!r} is no value of {measure.name}; allowed: a number from 0 on with {allowed}")
+    return value
 
 
 def parse_all(objectives: Iterable[str], metrics: Mapping[str, bool]) -> tuple[Measure, ...]:
@@ -149,7 +154,7 @@ def parse_all(objectives: Iterable[str], metrics: Mapping[str, bool]) -> tuple[M
             faults.append(Fault("", f"{text} is given twice"))
         found.append(measure)
     if faults:
-        raise InputError("objective", faults)
+        raise InputError("--objective", faults)
     return tuple(found)
 
 

@@ -15,7 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from nas.run_dir import RunDir, write_json, write_text
 from nas.search.front import Hypervolume, as_costs, pareto
-from nas.search.measures import Limit, Measure, devices_of
+from nas.search.measures import Measure, devices_of
 from search_spaces import Architecture, InputError, SearchSpace
 
 SCHEMA_VERSION = 1
@@ -59,17 +59,19 @@ class Trials:
                 *(trial.params.get(name, "") for name in self.genes)]
 
 
-def candidates(trials: Iterable[FrozenTrial], space: SearchSpace, limits: Sequence[Limit]) -> Iterator[Entry]:
+def is_feasible(trial: FrozenTrial) -> bool:
+    """Whether a trial was evaluated and is within all limits, also those on quality."""
+    return trial.state == TrialState.COMPLETE and all(value <= 0 for value in trial.constraints.values())
+
+
+def candidates(trials: Iterable[FrozenTrial], space: SearchSpace) -> Iterator[Entry]:
     """The trials that may stand on a front: evaluated to the end, within all limits, each architecture once."""
     seen: set[str] = set()
     for trial in trials:
         known = trial.user_attrs
-        if trial.state != TrialState.COMPLETE or known.get("interval") or known["key"] in seen:
-            continue
-        seen.add(known["key"])
-        entry = Entry(space.decode(trial.params), dict(known["metrics"]), dict(known["costs"]))
-        if all(limit.holds(entry.value(limit.measure)) for limit in limits):
-            yield entry
+        if is_feasible(trial) and not known.get("interval") and known["key"] not in seen:
+            seen.add(known["key"])
+            yield Entry(space.decode(trial.params), dict(known["metrics"]), dict(known["costs"]))
 
 
 def front(entries: Sequence[Entry], objectives: Sequence[Measure], device: str | None = None) -> list[Entry]:
@@ -97,7 +99,8 @@ def hypervolumes(trials: Sequence[FrozenTrial], objectives: Sequence[Measure]) -
     low, high = costs.min(axis=0), costs.max(axis=0)
     scaled = (costs - low) / np.where(high > low, high - low, 1.0)
     volume = Hypervolume(np.ones(len(objectives)))
-    return [volume.value if trial.user_attrs.get("interval") else volume.add(row) for trial, row in zip(done, scaled)]
+    return [volume.add(row) if is_feasible(trial) and not trial.user_attrs.get("interval") else volume.value
+            for trial, row in zip(done, scaled)]
 
 
 def saved_by_races(trials: Sequence[FrozenTrial]) -> float:
@@ -145,6 +148,15 @@ def read_front(run: RunDir) -> list[Entry]:
 def _entry(data: Mapping[str, Any]) -> Entry:
     arch = Architecture.from_json(json.dumps(data["architecture"]))
     return Entry(arch, dict(data["metrics"]), dict(data["costs"]))
+
+
+def read_architectures(path: Path) -> list[Architecture]:
+    """The architectures a search starts from. Raises InputError for a damaged file."""
+    try:
+        found = json.loads(path.read_text("utf-8"))["architectures"]
+        return [Architecture.from_json(json.dumps(each)) for each in found]
+    except (ValueError, KeyError, TypeError):
+        raise InputError(str(path), "is damaged; put it back, or start anew with --fresh") from None
 
 
 def _line(cells: Sequence[Any]) -> str:

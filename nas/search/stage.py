@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from hardware_profiles.stored import folder_of
 from nas import tasks
 from nas import train as training
-from nas.run_dir import RunDir
+from nas.run_dir import RunDir, write_json
 from nas.search.config import SearchConfig
 from nas.search.evaluations import Evaluations
-from nas.search.evaluator import Evaluation, Evaluator, Race, fast_size
+from nas.search.evaluator import Evaluation, Evaluator, Race, batches_of, fast_size, replayed
 from nas.search.feasibility import Feasibility, assess
 from nas.search.measures import Limit, Measure
 from nas.search.pricing import Prices, load_devices, phases
+from nas.search.results import is_feasible, read_architectures
 from nas.search.samplers._problem import Params, Problem
 from nas.search.samplers._registry import Proposer
-from nas.search.study import Study
+from nas.search.study import Study, copied
 from search_spaces import Architecture, InputError
 
 MOST_MISSES = 200
@@ -50,7 +53,7 @@ class Search:
 
     def __init__(self, run: RunDir, config: SearchConfig) -> None:
         training.check_trained(run)
-        self.run, self.config = run, config
+        self.run = run
         self.task = tasks.get(run.config().task)
         self.prepared = training.prepare(run)
         self.space = self.prepared.space
@@ -61,6 +64,7 @@ class Search:
         self.qualities = [measure for measure in self.objectives if measure.is_quality]
         device = training.pick_device(run.config().training.device)
         self.batch_size = config.batch_size or fast_size(device, self.space.context)
+        self.config = config.model_copy(update={"batch_size": self.batch_size, "inputs": self._inputs(config)})
         self.told: Callable[[FrozenTrial], None] = lambda trial: None
         """Hears of every finished trial."""
         self._costs: dict[str, dict[str, float]] = {}
@@ -82,18 +86,22 @@ class Search:
         """What the space can cost; raises nothing, see its `check`."""
         return assess(self.space, self.prices, self.objectives, self.limits)
 
-    def open_study(self) -> None:
-        """Read what was found so far."""
-        self.study = Study(self.run.path / "study.journal", [measure.name for measure in self.objectives],
-                           [measure.maximise for measure in self.objectives], self.space.distributions())
+    def _study(self, path: Path) -> Study:
+        return Study(path, [measure.name for measure in self.objectives],
+                     [measure.maximise for measure in self.objectives], self.space.distributions())
+
+    def read(self) -> list[FrozenTrial]:
+        """What was found so far, also while another process goes on searching."""
+        with copied(self.run.path / "study.journal") as path:
+            return self._study(path).finished
 
     def open(self) -> None:
         """Read what was found so far, and get ready to go on."""
-        self.open_study()
+        self.study = self._study(self.run.path / "study.journal")
         conditions = self.conditions()
         name = hashlib.sha256(repr(sorted(conditions.items())).encode()).hexdigest()[:12]
         self.evaluations = Evaluations(self.run.path / "evaluations" / f"{name}.jsonl", conditions)
-        self.starts = self._starts()
+        self._keep_starts()
         self.rivals = _Rivals(len(self.exact))
         self._tried = {trial.user_attrs["key"] for trial in self.study.finished}
         for trial in self.study.finished:
@@ -104,6 +112,12 @@ class Search:
         net = training.load_supernet(self.run, self.space)
         return Evaluator(net, self.task, self.prepared, self.run.config().training, limit=self.config.limit,
                          size=self.batch_size, full=self.full)
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """How many labels the batches of an evaluation have."""
+        batches = batches_of(self.prepared, "valid", self.batch_size, self.config.limit)
+        return [batch.n_labels for batch in batches]
 
     @property
     def full(self) -> bool:
@@ -130,11 +144,13 @@ class Search:
             self._tell(trial, arch, TrialState.PRUNED, None, {"reason": "violates a limit"})
         else:
             raise InputError("limits", f"{MOST_MISSES} proposals in a row of the sampler {self.config.sampler} violate "
-                                       "a limit; take --sampler predictor, which knows them, or wider limits")
+                                       "a limit; start anew with --fresh --sampler predictor, which knows them, or "
+                                       "with wider limits")
         race = self._race(arch)
         known = self.evaluations.get(arch.key)
-        if known is not None and (known.interval is None or (race is not None and race.loss < known.interval[0])):
-            self.accept(Proposal(trial, arch), known)
+        found = replayed(known, race, self.counts, self.task.metrics) if known else None
+        if found is not None:
+            self.accept(Proposal(trial, arch), found)
             return None
         return Proposal(trial, arch, race)
 
@@ -146,7 +162,8 @@ class Search:
         reason = found.reason or ("" if np.isfinite(values).all() else "a value is not finite")
         if reason:
             return self._tell(proposal.trial, arch, TrialState.FAIL, None, {"reason": reason})
-        if self.evaluations.get(arch.key) != found:
+        known = self.evaluations.get(arch.key)
+        if known is None or len(known.losses) < len(found.losses):
             self.evaluations.add(arch.key, found)
         return self._tell(proposal.trial, arch, TrialState.COMPLETE, values, {
             "metrics": found.metrics, "interval": found.interval, "seen": len(found.losses)})
@@ -167,7 +184,8 @@ class Search:
 
     def _tell(self, trial: Trial, arch: Architecture, state: TrialState, values: Sequence[float] | None,
               attributes: dict[str, Any]) -> FrozenTrial:
-        constraints = {str(limit): limit.excess(value) for limit, value in self._limited(arch)}
+        limits = [*self._limited(arch), *self._limited_quality(attributes.get("metrics", {}))]
+        constraints = {str(limit): limit.excess(value) for limit, value in limits}
         told = self.study.tell(trial, state, values, {"key": arch.key, "costs": self.costs(arch), **attributes},
                                constraints)
         self._remember(told)
@@ -180,6 +198,9 @@ class Search:
     def _limited(self, arch: Architecture) -> Iterator[tuple[Limit, float]]:
         costs = self.costs(arch)
         return ((limit, costs[limit.measure.name]) for limit in self.limits if not limit.measure.is_quality)
+
+    def _limited_quality(self, metrics: Mapping[str, float]) -> Iterator[tuple[Limit, float]]:
+        return ((limit, metrics[limit.measure.kind]) for limit in self.limits if limit.measure.kind in metrics)
 
     def _arch(self, params: dict[str, Any]) -> Architecture:
         found: Architecture = self._decode(tuple(params.items()))
@@ -203,8 +224,22 @@ class Search:
             constraints=[over(limit) for limit in self.limits if not limit.measure.is_quality],
             exact_many={i: many(measure) for i, measure in exact.items()}, distributions=self.space.distributions())
 
-    def _starts(self) -> dict[str, dict[str, Any]]:
-        """Known ends of the space, and what a warm start brings, as the first trials; as far as the limits allow."""
+    def _keep_starts(self) -> None:
+        """The starts are kept: what a warm start was read from may change."""
+        path = self.run.path / "starts.json"
+        if path.is_file() and self.study.finished:
+            self.starts = {arch.key: self.space.encode(arch) for arch in read_architectures(path)}
+        else:
+            write_json(path, {"schema_version": 1, "architectures": [
+                self.space.decode(genes).to_dict() for genes in self.starts.values()]})
+
+    @cached_property
+    def starts(self) -> dict[str, dict[str, Any]]:
+        """Known ends of the space, and what a warm start brings, as the first trials; as far as the limits allow.
+
+        Raises:
+            InputError: the warm start brings nothing.
+        """
         ends = [arch for each in self.feasibility.ranges for arch in (each.cheapest, each.dearest)]
         archs = [self.space.smallest(), self.space.largest(), self.feasibility.nearest, *ends, *self._warm()]
         return {arch.key: self.space.encode(arch) for arch in archs if self._allowed(arch)}
@@ -223,15 +258,29 @@ class Search:
     def _remember(self, trial: FrozenTrial) -> None:
         """Note a finished trial as a rival of those to come."""
         known = self.evaluations.get(trial.user_attrs.get("key", ""))
-        if trial.state == TrialState.COMPLETE and known and known.interval is None and "loss" in known.metrics:
+        if is_feasible(trial) and not trial.user_attrs["interval"] and known and "loss" in known.metrics:
             costs = [trial.user_attrs["costs"][measure.name] for measure in self.exact]
             self.rivals.add(costs, Race(known.metrics["loss"], known.losses))
 
+    def _inputs(self, config: SearchConfig) -> dict[str, str]:
+        """Digests of everything that trials depend on beside the config."""
+        found = {"supernet.safetensors": _digest(self.run.weights_path), "the data": self.prepared.fingerprint}
+        for name in config.all_devices(self.task):
+            folder = folder_of(name)
+            found[f"the profile of {name}"] = _digest(folder / "profile.yaml", folder / "table.csv")
+        return found
+
     def conditions(self) -> dict[str, Any]:
         """Everything that an evaluation depends on but the architecture."""
-        weights = hashlib.sha256(self.run.weights_path.read_bytes()).hexdigest()
-        return {"weights_sha256": weights, "data": self.prepared.fingerprint, "split": "valid", "full": self.full,
-                "limit": self.config.limit, "batch_size": self.batch_size}
+        return {"weights_sha256": self.config.inputs["supernet.safetensors"], "data": self.prepared.fingerprint,
+                "split": "valid", "full": self.full, "limit": self.config.limit, "batch_size": self.batch_size}
+
+
+def _digest(*paths: Path) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 class _Rivals:

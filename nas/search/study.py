@@ -6,8 +6,10 @@ Nothing unfinished is ever on the disk, so a search that dies loses what it was 
 from __future__ import annotations
 
 import os
+import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +53,15 @@ class Study:
         if self._disk.metric_names != list(names) or self._disk.directions != directions:
             raise InputError(str(path), f"is a search for {', '.join(self._disk.metric_names or ())}, not for "
                                         f"{', '.join(names)}; start anew with --fresh")
+        self._check()
         self.memory = optuna.create_study(directions=directions)
         self.memory.add_trials(self._disk.get_trials(deepcopy=False))
+
+    def _check(self) -> None:
+        for trial in self._disk.get_trials(deepcopy=False):
+            if not {"key", "costs"} <= trial.user_attrs.keys() or trial.params.keys() != self.distributions.keys():
+                raise InputError(str(self.path), f"trial {trial.number} is not of this search; put the file back, or "
+                                                 "start anew with --fresh")
 
     @property
     def finished(self) -> list[FrozenTrial]:
@@ -80,6 +89,18 @@ class Study:
             state=told.state, values=told.values, params=told.params, distributions=told.distributions,
             user_attrs=told.user_attrs, system_attrs=keep))
         return told
+
+
+@contextmanager
+def copied(path: Path) -> Iterator[Path]:
+    """What is whole of a journal, for whoever only reads: a search may be writing to it. Raises InputError."""
+    if not path.is_file():
+        raise InputError(str(path.parent), f"has not been searched; run nas search {path.parent.name}")
+    with tempfile.TemporaryDirectory() as folder:
+        content = path.read_bytes()
+        copy = Path(folder, path.name)
+        copy.write_bytes(content[: content.rfind(b"\n") + 1])
+        yield copy
 
 
 def cut_back(path: Path) -> None:

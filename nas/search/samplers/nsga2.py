@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from optuna.samplers import BaseSampler, NSGAIISampler
 
+from nas.search.samplers._genetic import repeatable
 from nas.search.samplers._problem import Problem
 
 
 def make(problem: Problem, seed: int) -> BaseSampler:
     """The sampler of one suggestion."""
-    return NSGAIISampler(seed=seed)
+    return repeatable(NSGAIISampler, seed)

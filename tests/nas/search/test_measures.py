@@ -20,9 +20,10 @@ def test_values_have_units(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["latency:cpu=12", "latency:cpu=12MB", "params=5ms", "params=many", "params=",
-                                  "weight_bytes=3ms", "latency:cpu=-", "macs=1..5G"])
+                                  "weight_bytes=3ms", "latency:cpu=-", "macs=1..5G", "params=1e999", "params=-5",
+                                  "accuracy=5%"])
 def test_a_wrong_unit_is_told_with_the_allowed_ones(text: str) -> None:
-    with pytest.raises(InputError, match="is no value of .*; allowed: a number with"):
+    with pytest.raises(InputError, match="is no value of .*; allowed: a number from 0 on with"):
         parse_limit(text, METRICS)
 
 

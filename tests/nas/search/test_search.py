@@ -9,14 +9,19 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from optuna.trial import TrialState
 
 from nas.run_dir import RunDir
-from nas.search.samplers._registry import names
+from nas.search.samplers._problem import Problem
+from nas.search.samplers._registry import Proposer, names
 from nas.search.stage import Search
+from nas.search.study import Study
+from search_spaces import load_space
 from tests.nas.runs import nas, refused
 from tests.nas.search.made_up import write_profile
 
@@ -84,9 +89,26 @@ def test_a_killed_search_goes_on_as_if_it_had_not_been(searchable: RunDir, capsy
     code, out, err = nas(capsys, "search", "a")
     assert (code, err) == (0, "") and "going on after" in out
     assert Path("runs/a/trials.csv").read_bytes() == whole
-    made = Search(searchable, _config())
-    made.open_study()
-    assert all(trial.state.is_finished() for trial in made.study.memory.trials)
+    assert len(Search(searchable, _config()).read()) == 24, "nothing unfinished is on the disk"
+
+
+@pytest.mark.parametrize("sampler", ["nsga2", "nsga3", "tpe", "random"])
+def test_a_resumed_study_gets_the_same_proposals(sampler: str, tmp_path: Path) -> None:
+    """Also in the middle of a generation."""
+    space = load_space("lm-tiny")
+
+    def visited(path: Path, cuts: Sequence[int]) -> list[dict[str, Any]]:
+        for end in (*cuts, 130):
+            study = Study(path, ["a", "b"], [False, False], space.distributions())
+            proposer = Proposer(sampler, Problem(), 3)
+            for number in range(len(study.finished), end):
+                trial = study.ask(proposer.sampler(number))
+                depth, width = trial.params["decoder.depth"], trial.params["width"]
+                values = [width / depth + number % 7, float(width * depth)]
+                study.tell(trial, TrialState.COMPLETE, values, {"key": str(number), "costs": {}}, {})
+        return [trial.params for trial in study.finished]
+
+    assert visited(tmp_path / "cut", (57, 101, 119)) == visited(tmp_path / "whole", ())
 
 
 def _config() -> Any:
@@ -155,7 +177,7 @@ def _with_predictor(capsys: Any) -> list[dict[str, str]]:
 
 
 def test_what_cannot_be_is_told_before_anything_runs(searchable: RunDir, capsys: Any) -> None:
-    assert "cannot be met in toy: the least there is" in refused(capsys, "search", "a", "--max", "params=10")
+    assert "nothing in toy has params <= 10: the least there is" in refused(capsys, "search", "a", "--max", "params=10")
     assert not Path("runs/a/study.journal").exists()
     assert "is unknown; allowed: gp, nsga2" in refused(capsys, "search", "a", "--sampler", "best")
     assert "is no measured profile" in refused(capsys, "search", "a", "--device", "three")
@@ -248,3 +270,56 @@ def test_a_profile_of_another_vocabulary_says_what_to_run(searchable: RunDir, ca
     assert nas(capsys, "profile", name, "--space", "runs/a")[0] == 0
     code, out, err = nas(capsys, "search", "a", "--device", name, "--trials", "6", "--limit", "6")
     assert (code, err) == (0, "") and f"front on {name}" in out
+
+
+def test_a_search_does_not_go_on_with_other_weights_or_prices(searchable: RunDir, capsys: Any) -> None:
+    from nas import train
+
+    searched(capsys)
+    write_profile(train.prepare(searchable).space, "one", seed=9)
+    says = refused(capsys, "search", "a", "--more", "3")
+    assert "the profile of one changed since the search started" in says and "--fresh" in says
+    write_profile(train.prepare(searchable).space, "one")
+    assert nas(capsys, "search", "a", "--more", "3")[0] == 0
+    weights = bytearray(searchable.weights_path.read_bytes())
+    weights[-1] ^= 1
+    searchable.weights_path.write_bytes(bytes(weights))
+    assert "supernet.safetensors changed since the search started" in refused(capsys, "search", "a", "--more", "3")
+
+
+def test_a_failed_start_leaves_the_older_search_where_it_is(searchable: RunDir, capsys: Any) -> None:
+    searched(capsys)
+    before = Path("runs/a/trials.csv").read_bytes()
+    for wrong in (("--max", "params=10"), ("--objective", "speed"), ("--warm-start", "bert-base"), ("--more", "3"),
+                  ("--sampler", "best")):
+        refused(capsys, "search", "a", "--fresh", *wrong)
+    assert "is unknown; allowed" in refused(capsys, "search", "a", "--sampler", "best"), "not: start anew"
+    assert Path("runs/a/trials.csv").read_bytes() == before and not Path("runs/a/searches").exists()
+    assert "are for a cluster; add --ray" in refused(capsys, "search", "a", "--concurrency", "2")
+    assert "give it or --trials" in refused(capsys, "search", "a", "--more", "2", "--trials", "9")
+
+
+def test_limits_on_quality_count_everywhere(searchable: RunDir, capsys: Any) -> None:
+    out = searched(capsys, "--max", "loss=0.1")
+    assert "no architecture was found within all limits" in out
+    assert "loss <= 0.1000: the best reached is" in out and "front 0" in out
+    data = json.loads(Path("runs/a/pareto.json").read_text("utf-8"))
+    assert data["front"] == [] and set(data["hypervolume"]) == {0.0}
+    assert not any(row["estimated"] == "1" for row in rows()), "nobody within the limits to race"
+
+
+def test_fronts_can_be_looked_at_while_a_search_runs(searchable: RunDir, capsys: Any) -> None:
+    searched(capsys)
+    with searchable.locked(), Path("runs/a/study.journal").open("a") as journal:
+        journal.write('{"half a')
+        journal.flush()
+        size = Path("runs/a/study.journal").stat().st_size
+        code, out, err = nas(capsys, "pareto", "a")
+        assert (code, err) == (0, "") and "front on one" in out
+        assert Path("runs/a/study.journal").stat().st_size == size, "it was only read"
+
+
+def test_a_device_that_only_limits_is_priced_for_its_front(searchable: RunDir, capsys: Any) -> None:
+    searched(capsys, "--device", "two", "--objective", "loss", "--objective", "latency:one")
+    out = nas(capsys, "pareto", "a", "--device", "two")[1]
+    assert "front on two" in out and "latency:two" in out
