@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,11 +22,10 @@ Genes = dict[str, Value]
 Costs = Callable[[Sequence[Architecture]], Floats]
 SAMPLES = 200
 """Architectures drawn for the median and as starts of the descents."""
-STARTS = 1
 MORE_STARTS = 12
 """Descents before a limit is said to be out of reach."""
-MOST_CHANGES = 200
-"""A descent ends after so many changes, though it has long found its end by then."""
+MOST_PASSES = 30
+"""A descent ends after so many rounds, though it has long found its end by then."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +95,9 @@ def assess(space: SearchSpace, prices: Prices, measures: Sequence[Measure], limi
     table = prices.values(wanted, [space.decode(genes) for genes in starts])
     ranges, known = [], list(starts)
     for i, measure in enumerate(wanted):
-        ends = [_end(space, starts, sign * table[:, i], _priced(prices, measure, sign), _goal(measure, limits, sign))
-                for sign in (1, -1)]
+        ends = [_end(space, [start, *drawn], np.concatenate([[-np.inf], sign * table[2:, i]]),
+                     _priced(prices, measure, sign), _goal(measure, limits, sign))
+                for sign, start in ((1, starts[0]), (-1, starts[1]))]  # from the smallest, from the largest
         known += ends
         archs = [space.decode(genes) for genes in ends]
         least, greatest = prices.values([measure], archs)[:, 0].tolist()
@@ -118,7 +118,10 @@ def _with_limits(space: SearchSpace, prices: Prices, ranges: tuple[Range, ...], 
     scores = excess([space.decode(genes) for genes in known])
     share = float(np.mean(scores[2 : 2 + SAMPLES] <= 0))
     best = known[int(np.argmin(scores))]
-    if scores.min() > 0:
+    alone = {each.measure: each for each in ranges}
+    possible = all(limit.holds(alone[limit.measure].greatest if limit.at_least else alone[limit.measure].least)
+                   for limit in limits)
+    if scores.min() > 0 and possible:
         best = _end(space, known, scores, excess, 0.0)
     arch = space.decode(best)
     reached = tuple(prices.values(measures, [arch])[0].tolist()) if limits else ()
@@ -136,53 +139,50 @@ def _goal(measure: Measure, limits: Sequence[Limit], sign: int) -> float:
 
 
 def _end(space: SearchSpace, known: Sequence[Genes], costs: Floats, cost: Costs, goal: float) -> Genes:
-    """The genotype of the least cost; as long as that misses the goal, descents from other starts are tried."""
+    """The genotype of the least cost; as long as that misses the goal, quicker descents from other starts are tried."""
+    pairs, plain = _moves(space)
     order = [known[i] for i in np.argsort(costs, kind="stable")]
-    best = _least(space, order[:STARTS], cost)
-    if float(cost([space.decode(best)])[0]) > goal:
-        best = _least(space, [best, *order[STARTS : MORE_STARTS // 2], *known[-MORE_STARTS // 2:]], cost, goal)
-    return best
-
-
-def _least(space: SearchSpace, starts: Iterable[Genes], cost: Costs, enough: float = -np.inf) -> Genes:
-    """The best genotype that descents from the starts find; ends early at a cost that is enough."""
-    best: tuple[float, Genes] = (np.inf, {})
-    for start in starts:
-        best = min(best, _descend(space, start, cost, enough), key=lambda end: end[0])
-        if best[0] <= enough:
+    best = _descend(space, order[0], cost, [pairs, *plain], -np.inf)
+    for start in [*order[1 : MORE_STARTS // 2], *known[-MORE_STARTS // 2:]]:
+        if best[0] <= goal:
             break
+        best = min(best, _descend(space, start, cost, plain, goal), key=lambda end: end[0])
     return best[1]
 
 
-def _descend(space: SearchSpace, genes: Genes, cost: Costs, enough: float) -> tuple[float, Genes]:
-    """Make the change that helps most as long as one helps: first of all slots alike, then of single genes."""
-    alike, single = _moves(space)
-    pairs = [{**one, **other} for one, other in itertools.combinations(alike, 2) if _words(one) or _words(other)]
+def _descend(space: SearchSpace, genes: Genes, cost: Costs, groups: Sequence[Sequence[Genes]],
+             enough: float) -> tuple[float, Genes]:
+    """Make the best change of every group in turn, over and over until none helps."""
     best = float(cost([space.decode(genes)])[0])
-    for moves in ([*alike, *pairs], single):
-        for _ in range(MOST_CHANGES):
-            others = list(filter(genes.__ne__, ({**genes, **move} for move in moves)))
-            found = cost([space.decode(other) for other in others])
-            if best <= enough or not len(found) or found.min() >= best:
-                break
-            best, genes = float(found.min()), others[int(np.argmin(found))]
+    for _ in range(MOST_PASSES):
+        before = best
+        for group in groups:
+            others = list(filter(genes.__ne__, ({**genes, **move} for move in group)))
+            found = cost([space.decode(other) for other in others]) if others else np.array([np.inf])
+            if found.min() < best:
+                best, genes = float(found.min()), others[int(np.argmin(found))]
+        if best >= before or best <= enough:
+            break
     return best, genes
+
+
+@lru_cache(maxsize=4)
+def _moves(space: SearchSpace) -> tuple[list[Genes], list[list[Genes]]]:
+    """Pairs of changes in all slots alike, and groups of changes: of a gene in all slots that have it, and in one.
+
+    A kind may pay only together with dims that the other kind does not have, so kinds are tried in pairs with
+    everything; slots add up, so what pays in one mostly pays in all.
+    """
+    alike: dict[str, dict[Value, Genes]] = {}
+    for name, values in space.genes.items():
+        for value in values:
+            alike.setdefault(re.sub(r"\.\d+\.", ".", name), {}).setdefault(value, {})[name] = value
+    every = [move for group in alike.values() for move in group.values()]
+    pairs = [{**one, **other} for one, other in itertools.combinations(every, 2) if _words(one) or _words(other)]
+    single = [[{name: value} for value in values] for name, values in space.genes.items()]
+    return pairs, [*(list(group.values()) for group in alike.values()), *single]
 
 
 def _words(move: Genes) -> bool:
     """Whether a move is of kinds; numbers add up without each other."""
     return isinstance(next(iter(move.values())), str)
-
-
-@lru_cache(maxsize=4)
-def _moves(space: SearchSpace) -> tuple[list[Genes], list[Genes]]:
-    """Changes of a gene in all slots that have it, and changes of single genes.
-
-    A kind may pay only together with dims that the other kind does not have, so the first are tried in pairs; slots
-    add up, so what pays in one mostly pays in all.
-    """
-    alike: dict[tuple[str, Value], Genes] = {}
-    for name, values in space.genes.items():
-        for value in values:
-            alike.setdefault((re.sub(r"\.\d+\.", ".", name), value), {})[name] = value
-    return list(alike.values()), [{name: value} for name, values in space.genes.items() for value in values]
