@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles.profile import PHASES
 from hardware_profiles.provenance import ProfileWarning, changes
-from hardware_profiles.regression import Regressor
 from hardware_profiles.stored import Calibration, Stored, folder_of, read_stored, scale
 from hardware_profiles.table import Row, Table, Work
 from search_spaces.architecture import Architecture
 from search_spaces.block import BlockConfig
 from search_spaces.errors import InputError
 from search_spaces.units import Step, Unit, plan
+
+if TYPE_CHECKING:
+    from hardware_profiles.regression import Regressor
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -47,7 +49,7 @@ class LatencyModel:
         self.stored, self.table, self.name = stored, table, name
         self.estimated = stored.device.estimated
         self._books: dict[str, _Book] = {}
-        self._whole = {phase: Regressor.from_dict(data) for phase, data in stored.whole.items()}
+        self._whole = _regressors(stored.whole)
 
     @classmethod
     def load(cls, profile_or_path: str | Path) -> LatencyModel:
@@ -170,6 +172,14 @@ class LatencyModel:
         near.sort(key=lambda text: sum(a != b for a, b in zip(text.split(", "), str(unit).split(", "))))
         known = f"nearest {near[0]}" if near else f"no {unit.block.kind} was profiled"
         return f"no {phase} latency for {unit}; {known}; run nas profile {self.name} with a space that has it"
+
+
+def _regressors(whole: Mapping[str, Any]) -> dict[str, Regressor]:
+    if not whole:
+        return {}  # most profiles need no scipy, which takes most of the time to start
+    from hardware_profiles.regression import Regressor
+
+    return {phase: Regressor.from_dict(data) for phase, data in whole.items()}
 
 
 ROLES = ("embedding", "mixer", "cross", "ffn", "norm", "head")
