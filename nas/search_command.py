@@ -114,7 +114,7 @@ def _begin(made: Search, fresh: bool, console: Console) -> None:
     """Everything that can be wrong is found before an older search is put aside."""
     console.print(_feasibility_table(made.feasibility))
     made.feasibility.check(made.space.name)
-    made.starts  # noqa: B018 - reads the warm start, which may be the older search
+    made.starts, made.evaluations  # noqa: B018 - read now; the warm start may be the older search
     if fresh:
         _put_aside(made.run, console)
     made.open()

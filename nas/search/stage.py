@@ -98,9 +98,6 @@ class Search:
     def open(self) -> None:
         """Read what was found so far, and get ready to go on."""
         self.study = self._study(self.run.path / "study.journal")
-        conditions = self.conditions()
-        name = hashlib.sha256(repr(sorted(conditions.items())).encode()).hexdigest()[:12]
-        self.evaluations = Evaluations(self.run.path / "evaluations" / f"{name}.jsonl", conditions)
         self._keep_starts()
         self.rivals = _Rivals(len(self.exact))
         self._tried = {trial.user_attrs["key"] for trial in self.study.finished}
@@ -112,6 +109,13 @@ class Search:
         net = training.load_supernet(self.run, self.space)
         return Evaluator(net, self.task, self.prepared, self.run.config().training, limit=self.config.limit,
                          size=self.batch_size, full=self.full)
+
+    @cached_property
+    def evaluations(self) -> Evaluations:
+        """What was evaluated before under the same conditions. Raises InputError where that is damaged."""
+        conditions = self.conditions()
+        name = hashlib.sha256(repr(sorted(conditions.items())).encode()).hexdigest()[:12]
+        return Evaluations(self.run.path / "evaluations" / f"{name}.jsonl", conditions)
 
     @cached_property
     def counts(self) -> list[int]:
