@@ -20,7 +20,7 @@ from nas import tasks
 from nas.costs import count
 from nas.run_dir import RunDir
 from nas.scratch import train_plain
-from nas.train import inherited, load_supernet, prepare
+from nas.train import load_supernet, prepare, score
 from search_spaces import Architecture, SearchSpace
 
 SAMPLES = 101
@@ -47,7 +47,7 @@ def main() -> None:
     line = {"benchmark": "inherited_quality", "run": run.name, "space": space.name, "steps": recipe.steps}
     for name, arch in archs.items():
         plain = train_plain(arch, task, prepared, recipe, run.path / "plain" / f"{name}-{arch.key[:16]}")
-        found = {"inherited": inherited(net, arch, task, prepared, recipe), "plain": plain}
+        found = {"inherited": score(net, arch, task, prepared, recipe), "plain": plain}
         line[name] = {"params": count(arch, space.context).params,
                       **{kind: {metric: round(value, 4) for metric, value in metrics.items()}
                          for kind, metrics in found.items()}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nas import tasks
 from nas.resolve import Named, resolve
 from nas.run_dir import RunDir
-from nas.train import inherited, load_supernet, prepare
+from nas.train import load_supernet, prepare, score
 from search_spaces import InputError
 
 SPLITS = ("valid", "test")
@@ -26,5 +26,5 @@ def evaluate(name: str, arch: str | None, split: str, limit: int | None) -> dict
         prepared.space.encode(found.arch)  # says what stands in the way where it is not of this space
         archs = {found.name: found.arch}
     task = tasks.get(config.task)
-    return {label: inherited(net, each, task, prepared, config.training, split, full=True, limit=limit)
+    return {label: score(net, each, task, prepared, config.training, split, full=True, limit=limit)
             for label, each in archs.items()}

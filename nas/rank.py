@@ -60,7 +60,7 @@ class Ranking:
         """The validation loss of each chosen architecture on the supernet's weights, one after the other."""
         task = tasks.get(self.run.config().task)
         for each in self.chosen:
-            yield stage.inherited(self.net, each.arch, task, self.prepared, self.recipe)["loss"]
+            yield stage.score(self.net, each.arch, task, self.prepared, self.recipe)["loss"]
 
     def table(self, inherited: list[float]) -> pd.DataFrame:
         """A row per architecture: its costs, what the supernet predicts, what training gave."""

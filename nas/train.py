@@ -122,17 +122,17 @@ def load_supernet(run: RunDir, space: SearchSpace) -> Supernet:
     return net.eval()
 
 
-def inherited(net: Supernet, arch: Architecture, task: Task, prepared: Prepared, recipe: Recipe, split: str = "valid",
-              full: bool = False, limit: int | None = None) -> dict[str, float]:
-    """The metrics of an architecture on the supernet's weights, in the precision it was trained in.
+def score(model: nn.Module, arch: Architecture, task: Task, prepared: Prepared, recipe: Recipe, split: str = "valid",
+          full: bool = False, limit: int | None = None) -> dict[str, float]:
+    """The metrics of an architecture in a supernet, or of a plain model, in the precision it was trained in.
 
     Raises:
         InputError: there is not enough memory.
     """
-    device, size = next(net.parameters()).device, recipe.batch_size
+    device, size = next(model.parameters()).device, recipe.batch_size
     remedy = f"end other programs, or train with a batch_size below {size}: as many sequences are evaluated at a time"
     with torch.no_grad(), enough_memory(f"evaluation of {arch.key[:12]}", remedy):
-        return task.evaluate(lambda batch: predict(net, arch, batch.to(device), recipe), prepared, split, size=size,
+        return task.evaluate(lambda batch: predict(model, arch, batch.to(device), recipe), prepared, split, size=size,
                              limit=limit, full=full)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -46,6 +47,17 @@ class Transformer(nn.Module, Writer):
         if device.type != "meta":
             self.to_empty(device=device)
             fresh(self, None if seed is None else torch.Generator(device).manual_seed(seed))
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, *, dropout: float = 0.0) -> Transformer:
+        """The model of a folder with `architecture.json` and `model.safetensors`, in eval mode.
+
+        Raises:
+            InputError: a file is missing or damaged, or the two do not fit each other.
+        """
+        from supernet.pretrained import load_model  # which builds models
+
+        return load_model(Path(folder), dropout)
 
     def _attach(self, step: Step) -> None:
         """Register the unit under its path, once however many layers share it."""

@@ -137,15 +137,15 @@ def test_stopped_it_goes_on_when_called_again(capsys, monkeypatch, fits):
 
 
 def test_stopped_while_the_supernet_is_evaluated_it_stops(capsys, monkeypatch):
-    honest, seen = stage.inherited, []
+    honest, seen = stage.score, []
 
-    def inherited(*rest, **more):
+    def score(*rest, **more):
         seen.append(1)
         if len(seen) == 2:
             os.kill(os.getpid(), signal.SIGINT)
         return honest(*rest, **more)
 
-    monkeypatch.setattr(stage, "inherited", inherited)
+    monkeypatch.setattr(stage, "score", score)
     code, out, err = nas(capsys, *RANK)
     assert (code, err, len(seen)) == (130, "", 2)
     assert "stopping at the next chance" in out and "go on with the same command: nas rank a -n 5 --steps 4" in out

@@ -91,7 +91,7 @@ class TestFiles:
         net = stage.load_supernet(run, prepared.space)
         assert isinstance(net, Supernet) and not net.training
         recipe = run.config().training
-        found = stage.inherited(net, prepared.space.largest(), tasks.get("lm"), prepared, recipe, limit=4)
+        found = stage.score(net, prepared.space.largest(), tasks.get("lm"), prepared, recipe, limit=4)
         last = {name: value for step, name, value in metrics("a") if step == 6}
         assert found["loss"] == last["valid/largest/loss"]
 

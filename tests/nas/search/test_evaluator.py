@@ -32,7 +32,7 @@ def test_metrics_are_those_of_the_task(make: Maker, searchable: RunDir) -> None:
     prepared = train.prepare(searchable)
     for seed in range(3):
         arch = prepared.space.sample(random.Random(seed))
-        wanted = train.inherited(evaluate.net, arch, evaluate.task, prepared, searchable.config().training)
+        wanted = train.score(evaluate.net, arch, evaluate.task, prepared, searchable.config().training)
         found = evaluate(arch)
         assert found.metrics == pytest.approx(wanted, rel=1e-5)
         assert sum(found.losses) / sum(evaluate.counts) == pytest.approx(wanted["loss"], rel=1e-5)

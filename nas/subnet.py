@@ -1,0 +1,186 @@
+"""The folder of one subnet: a plain model with all that is known of it, for whoever uses, trains or ships it.
+
+`architecture.json` and `model.safetensors` are the model, `tokenizer.json` makes its tokens, `metrics.json` holds the
+`Facts`, and `README.md` says it all to a reader. Every stage takes such a folder; those that change the model write
+another one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from tokenizers import Tokenizer
+
+from nas.run_dir import ROOT, RunDir, write_json
+from search_spaces import Architecture, InputError, load_architecture
+from supernet import Transformer
+from supernet.pretrained import ARCHITECTURE, REMEDY, save_model
+from supernet.writing import whole
+
+FACTS, TOKENIZER = "metrics.json", "tokenizer.json"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Made(_Frozen):
+    """One thing that was done to a model, and how good it was afterwards.
+
+    Args:
+        settings: what it was done with, for a reader.
+        metrics: on the whole validation split.
+    """
+
+    stage: Literal["extract", "retrain", "compress"]
+    settings: dict[str, Any] = Field(default_factory=dict)
+    metrics: dict[str, float | None] = Field(default_factory=dict)
+
+
+class Measured(_Frozen):
+    """A latency that was predicted and then measured, by `nas measure`."""
+
+    predicted_ms: float | None
+    measured_ms: float
+    conditions: dict[str, Any] = Field(default_factory=dict)
+
+
+class Facts(_Frozen):
+    """What is known of a subnet beside its weights: the content of `metrics.json`.
+
+    Args:
+        run: the folder of the run it came from, which has the data to train and judge it.
+        made: what was done to it, oldest first; the last one's metrics are the model's own.
+        costs: by the names a search has for them: params, macs, weight_bytes, latency:DEVICE, ...
+        measured: by the names of latencies.
+        exports: what was written beside the model by `nas export`, by format.
+    """
+
+    schema_version: Literal[1] = 1
+    key: str
+    task: str
+    run: str
+    data: dict[str, str] = Field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+    made: tuple[Made, ...] = ()
+    costs: dict[str, float] = Field(default_factory=dict)
+    measured: dict[str, Measured] = Field(default_factory=dict)
+    exports: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    @property
+    def metrics(self) -> dict[str, float | None]:
+        """How good the model is."""
+        return self.made[-1].metrics if self.made else {}
+
+    def then(self, made: Made, **changed: Any) -> Facts:
+        """The facts of what a stage made of the model; what was measured or exported before is another model's."""
+        return self.model_copy(update={"made": (*self.made, made), "measured": {}, "exports": {}, **changed})
+
+
+@dataclass(frozen=True)
+class Subnet:
+    """A subnet's folder, opened."""
+
+    path: Path
+    arch: Architecture
+    facts: Facts
+
+    @classmethod
+    def open(cls, name: str) -> Subnet:
+        """A subnet by its folder, or by RUN/KEY with as much of the key as makes it unique. Raises InputError."""
+        path = _folder(name)
+        return cls(path, load_architecture(path), _read_facts(path / FACTS))
+
+    def model(self, dropout: float = 0.0) -> Transformer:
+        """Its weights, in eval mode. Raises InputError where the files are damaged."""
+        return Transformer.from_pretrained(self.path, dropout=dropout)
+
+    def tokenizer(self) -> Tokenizer:
+        """What makes its tokens. Raises InputError where the file is missing or damaged."""
+        path = self.path / TOKENIZER
+        try:
+            return Tokenizer.from_str(path.read_text("utf-8"))
+        except Exception as error:  # the library raises Exception itself
+            says = getattr(error, "strerror", None) or "it is damaged"
+            raise InputError(str(path), f"cannot be read ({says}); {REMEDY}") from None
+
+    def run(self) -> RunDir:
+        """The run it came from, which has its data. Raises InputError where that is gone."""
+        for folder in (self.path.resolve().parent.parent, Path(self.facts.run)):
+            if (folder / "config.yaml").is_file():
+                return RunDir.open(os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else str(folder))
+        raise InputError(str(self.path), f"the run it came from, {self.facts.run}, is not there; its data are needed")
+
+    def write_facts(self, facts: Facts) -> Subnet:
+        """Replace `metrics.json` and the model card."""
+        from nas.model_card import write_card
+
+        write_json(self.path / FACTS, facts.model_dump())
+        changed = Subnet(self.path, self.arch, facts)
+        write_card(changed)
+        return changed
+
+
+def write_subnet(folder: Path, model: Transformer, tokenizer: Tokenizer, facts: Facts,
+                 files: Mapping[str, str] | None = None) -> Subnet:
+    """Write a subnet's folder, whole or not at all.
+
+    Args:
+        files: what else belongs to it, by name.
+
+    Raises:
+        InputError: the folder exists, or cannot be written.
+    """
+    check_free(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with whole(folder) as temporary:
+            temporary.mkdir()
+            save_model(model, temporary)
+            for name, text in {TOKENIZER: tokenizer.to_str(pretty=True), **(files or {})}.items():
+                (temporary / name).write_text(text, "utf-8")
+            Subnet(temporary, model.arch, facts).write_facts(facts)
+    except OSError as error:
+        raise InputError(str(folder), f"cannot be written ({error.strerror or error})") from None
+    return Subnet(folder, model.arch, facts)
+
+
+def check_free(folder: Path) -> None:
+    """Raises InputError where a folder is there already."""
+    if folder.exists():
+        raise InputError(str(folder), "exists; delete it, or name another folder with --out")
+
+
+def _folder(name: str) -> Path:
+    path = Path(name)
+    if (path / ARCHITECTURE).is_file():
+        return path
+    run, _, key = name.rpartition("/")
+    parent = (ROOT / run if not (Path(run) / "subnets").is_dir() else Path(run)) / "subnets"
+    there = sorted(each for each in parent.glob("*") if (each / ARCHITECTURE).is_file()) if run else []
+    exact = [each for each in there if each.name == key]
+    found = exact or [each for each in there if key and each.name.startswith(key)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(name, f"names several subnets: {', '.join(each.name for each in found)}")
+    if path.is_dir():
+        raise InputError(name, f"is no subnet: it holds no {ARCHITECTURE}; nas extract writes subnets")
+    known = f"subnets of {run}: {', '.join(each.name for each in there)}" if there else "nas extract writes subnets"
+    raise InputError(name, f"is no subnet's folder; {known}")
+
+
+def _read_facts(path: Path) -> Facts:
+    try:
+        return Facts.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read ({error.strerror}); {REMEDY}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(str(path), f"is damaged ({f'{where}: ' if where else ''}{first['msg']}); {REMEDY}") from None
