@@ -11,7 +11,7 @@ import typer
 
 from nas.cli._app import app
 
-for _name in ("architectures", "devices", "training", "search"):  # in the order of the help
+for _name in ("architectures", "devices", "training", "search", "subnets"):  # in the order of the help
     importlib.import_module(f"nas.cli.{_name}")
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__
