@@ -35,6 +35,7 @@ def load_model(folder: Path, dropout: float = 0.0) -> Transformer:
     arch, tensors = load_architecture(folder), load_tensors(folder / WEIGHTS, REMEDY)
     with torch.device("meta"):
         model = Transformer(arch, dropout=dropout)
+    model.to_empty(device="cpu")  # which computes the tables that are not stored
     wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if wanted != found:
