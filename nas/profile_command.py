@@ -188,7 +188,9 @@ def check_table(checks: list[Check]) -> RenderableType:
                          _number(quality.tau_within_depth))
         made.add_row("measured twice", f"{100 * found.noise_floor:.1f} %", "", "", "")
         parts += [made, Text(f"{found.n} whole models, {found.overlap} of them seen when calibrating; "
-                             f"{100 * found.inside_interval:.0f} % inside their interval")]
+                             f"{100 * found.inside_interval:.0f} % inside their interval"),
+                  Text(f"known models take {found.slowdown:.3f} times as long as when they were profiled: times are "
+                       f"divided by that; as timed, the error is {100 * found.as_timed.mape:.1f} %")]
     return Group(*parts)
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hardware_profiles.latency import LatencyModel, phase_steps
 from hardware_profiles.table import Work
 from nas.profiling.choice import draw_models, model_macs
+from nas.profiling.speed import known_models, slowdown
 from nas.profiling.stage import Profiling
 from nas.profiling.timing import Bench
 from nas.profiling.workloads import Workload
@@ -43,13 +44,21 @@ class Quality:
 
 @dataclass(frozen=True)
 class Check:
-    """What a check found; `predicted` stands beside two cruder ways and the noise of measuring itself."""
+    """What a check found; `predicted` stands beside two cruder ways and the noise of measuring itself.
+
+    Args:
+        slowdown: how many times as long known models took as when they were profiled; measured times are divided by
+            it, so that they are of the profile's speed.
+        as_timed: predictions against times that are not.
+    """
 
     phase: str
     n: int
     overlap: int
+    slowdown: float
     noise_floor: float
     predicted: Quality
+    as_timed: Quality
     naive_is: str
     naive: Quality
     macs: Quality
@@ -74,19 +83,23 @@ def check(profiling: Profiling, phase: str, n: int, budget_s: float) -> Check:
     predicted = model.predict_many(archs, phase)
     intervals = [model.interval(arch, phase) for arch in archs]
     bench, wholes = profiling.bench(), [Workload(phase, arch) for arch in archs]
-    reference = Workload(phase, calibrated[-1])
-    bench.prepare([*wholes, reference])
-    passes = []
+    known = known_models(profiling.measured, phase, profiling.space.name)
+    again = [Workload(phase, each.arch) for each in known] or [Workload(phase, calibrated[-1])]
+    bench.prepare([*wholes, *again])
+    passes, slower = [], []
     for number in (1, 2):
-        timings = bench.time(wholes, reference, budget_s / 2, f"check-{phase}-{number}")
+        timings = bench.time([*wholes, *again], again[len(again) // 2], budget_s / 2, f"check-{phase}-{number}")
+        slower.append(slowdown(known, timings))
         passes.append(np.array([timings[whole.name].ms for whole in wholes]))
-    measured = (passes[0] + passes[1]) / 2
+    timed, (first, second) = np.mean(passes, axis=0), (times / by for times, by in zip(passes, slower))
+    measured = (first + second) / 2
     works = {unit: row.work for (known, unit), row in model.table.items() if known == phase}
     found = Check(
         phase=phase, n=n, overlap=len(set(profiling.stored.seen) & {arch.key for arch in archs}),
-        noise_floor=float(np.mean(np.abs(passes[0] - passes[1]) / measured)),
-        predicted=quality(predicted, measured, archs), naive_is="uncalibrated table" if bench.runtime.SUFFIX else
-        "naive table", naive=quality(naive(model, archs, phase, bench), measured, archs),
+        slowdown=float(np.mean(slower)), noise_floor=float(np.mean(np.abs(first - second) / measured)),
+        predicted=quality(predicted, measured, archs), as_timed=quality(predicted, timed, archs),
+        naive_is="uncalibrated table" if bench.runtime.SUFFIX else "naive table",
+        naive=quality(naive(model, archs, phase, bench, slower[-1]), measured, archs),
         macs=quality(_proportional(archs, works, phase, measured), measured, archs),
         inside_interval=float(np.mean([low <= ms <= high for (low, high), ms in zip(intervals, measured)])))
     _save(profiling.out, found, archs, measured, predicted)
@@ -106,7 +119,7 @@ def quality(predicted: Floats, measured: Floats, archs: Sequence[Architecture]) 
     return Quality(float(errors.mean()), float(np.mean(errors <= BAND)), tau(predicted, measured), within)
 
 
-def naive(model: LatencyModel, archs: Sequence[Architecture], phase: str, bench: Bench) -> Floats:
+def naive(model: LatencyModel, archs: Sequence[Architecture], phase: str, bench: Bench, slower: float) -> Floats:
     """The usual table: every unit timed alone, over and over, and added up; nothing is calibrated.
 
     Where timing one more file for every unit would take long, the stacks' times are added up instead.
@@ -115,7 +128,7 @@ def naive(model: LatencyModel, archs: Sequence[Architecture], phase: str, bench:
     if bench.runtime.SUFFIX:
         alone = {unit: model.row(unit, phase).ms for unit in units}
     else:
-        alone = {unit: bench.alone(Workload(phase, unit)) for unit in units}
+        alone = {unit: bench.alone(Workload(phase, unit)) / slower for unit in units}
     return np.array([sum(alone[step.unit] for step in phase_steps(arch, phase)) for arch in archs])
 
 

@@ -49,14 +49,14 @@ def made_up_seconds(module, inputs) -> float:
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    calls = {"n": 0}
+    calls = {"n": 0, "slower": 1.0}
 
     def load(module, inputs, options):
         seconds = made_up_seconds(module, inputs)
 
         def run() -> float:
             calls["n"] += 1
-            return seconds * (1 + 1e-4 * (calls["n"] % 7))
+            return calls["slower"] * seconds * (1 + 1e-4 * (calls["n"] % 7))
         return run
     monkeypatch.setattr(torch_eager, "load", load)
     monkeypatch.setattr("nas.profiling.stage.fit_memory", lambda *_: None)
@@ -74,6 +74,16 @@ def test_a_profile_predicts_models_it_has_not_seen() -> None:
     saved = json.loads(Path("runs/profiles/made-up/check-prefill.json").read_text())
     assert saved["good"] and saved["overlap"] == 0 and saved["n"] == 12
     assert saved["predicted"]["mape"] < 0.03 and saved["predicted"]["mape"] <= saved["macs"]["mape"]
+
+
+def test_a_machine_that_became_slower_does_not_make_a_profile_wrong(made_up, capsys) -> None:
+    assert profile() == 0
+    made_up["slower"] = 1.3
+    assert profile("--check", "-n", "12") == 0
+    saved = json.loads(Path("runs/profiles/made-up/check-prefill.json").read_text())
+    assert saved["slowdown"] == pytest.approx(1.3, abs=0.01)
+    assert saved["predicted"]["mape"] < 0.03 < 0.2 < saved["as_timed"]["mape"]
+    assert "known models take 1.300 times as long" in capsys.readouterr().out
 
 
 def test_a_small_budget_measures_some_units_and_marks_the_rest(monkeypatch) -> None:
