@@ -22,7 +22,7 @@ class Recipe(BaseModel):
 
     strategy: Literal[tuple(STRATEGIES)] = Field(  # type: ignore[valid-type]
         "sandwich", description="which architectures train in a step")
-    n_random: int = Field(2, ge=0, description="random architectures beside the ends of a sandwich")
+    n_random: int = Field(2, ge=0, description="random architectures beside the largest and smallest")
     distill: float = Field(0.5, ge=0, le=1, description="share of the largest's soft targets in the others' loss")
     layerdrop: float = Field(0.0, ge=0, lt=1, description="rate at which layers are left out while training")
     dropout: float = Field(0.1, ge=0, lt=1, description="rate of every dropout")

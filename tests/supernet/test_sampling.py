@@ -53,6 +53,18 @@ def test_a_sandwich_is_a_largest_a_smallest_and_samples():
     assert [len(make_strategy("sandwich", LM, 0, n, 40).draw(3)) for n in (0, 1, 5)] == [2, 3, 7]
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 7])
+def test_balanced_samples_share_out_the_values_of_every_gene(n):
+    strategy = make_strategy("balanced", LM, 0, n, 40)
+    for step in range(20):
+        largest, *samples = strategy.draw(step)
+        assert at_end(largest, -1) and len(samples) == n
+    for name, values in LM.genes.items():
+        dealt = strategy._shared_out(values, random.Random(5))
+        often = [dealt.count(value) for value in values]
+        assert len(dealt) == n and max(often) - min(often) <= 1, name
+
+
 @pytest.mark.parametrize(("space", "kinds"), [(LM, {"conv", "attention"}), (TINY, {"delight", "attention"})])
 def test_every_kind_is_trained_at_its_largest(space, kinds):
     """Long-short range attention is not among lm-tiny's: where all channels attend, it is attention."""
@@ -112,7 +124,8 @@ def test_progressive_over_no_steps_is_all_open():
 
 
 def test_an_unknown_strategy_is_refused_with_what_there_is():
-    with pytest.raises(InputError, match="'sandwitch' is not allowed; allowed: sandwich, single, largest, progressive"):
+    allowed = "sandwich, balanced, single, largest, progressive"
+    with pytest.raises(InputError, match=f"'sandwitch' is not allowed; allowed: {allowed}"):
         make_strategy("sandwitch", TINY, 0, 2, 10)
 
 
