@@ -34,8 +34,9 @@ lint: $(VENV)/.installed-dev ## check style and types
 parity: $(VENV)/.installed-dev ## compare the supernet with extracted models, 200 per space
 	$(BIN)/python -m tests.parity --per-space 200
 
-kills: $(VENV)/.installed-dev ## kill trainings at random moments and compare what they end with, 20 times
+kills: $(VENV)/.installed-dev ## kill trainings and searches at random moments and compare what they end with
 	$(BIN)/python -m tests.kills --kills 20
+	$(BIN)/python -m tests.search_kills --local 10 --ray 3
 
 bench: $(VENV)/.installed ## run every benchmark that needs no run, one JSON line each
 	@for script in supernet_overhead training; do $(BIN)/python benchmarks/$$script.py; done
