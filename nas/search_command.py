@@ -15,10 +15,10 @@ from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from nas import tasks
 from nas.progress import interruptible
 from nas.run_dir import RunDir, write_text
 from nas.search.config import SearchConfig, changed, make_search, read_search
+from nas.search.evaluated import read_evaluated
 from nas.search.feasibility import SAMPLES, Feasibility
 from nas.search.front import as_costs, hypervolume
 from nas.search.measures import Measure, devices_of
@@ -222,22 +222,12 @@ def pareto_of(run: str, device: str | None, as_json: bool) -> dict[str, Any] | R
         InputError: there is no search, or no such device.
     """
     folder = RunDir.open(run)
-    config = read_search(folder.path / "search.yaml")
-    objectives = list(config.measures(tasks.get(folder.config().task)))
-    new = device is not None and device not in devices_of(objectives)
-    made = Search(folder, config.model_copy(update={"devices": (*config.devices, device)}) if new else config)
-    trials = made.read()
-    entries = list(candidates(trials, made.space))
-    if new and device is not None:
-        latency = Measure("latency", device)
-        values = made.prices.values([latency], [entry.arch for entry in entries])[:, 0]
-        entries = [Entry(entry.arch, entry.metrics, {**entry.costs, latency.name: float(value)})
-                   for entry, value in zip(entries, values)]
-        objectives.append(latency)
-    else:
+    found = read_evaluated(folder, device)
+    if found.is_its_own:
         with suppress(InputError), folder.locked():  # a search that runs writes it itself
-            write_front(folder, entries, objectives, trials)
-    return _fronts_data(objectives, entries, device) if as_json else _fronts_table(objectives, entries, device)
+            write_front(folder, found.entries, found.objectives, found.trials)
+    shown = _fronts_data if as_json else _fronts_table
+    return shown(found.objectives, found.entries, device)
 
 
 def _fronts(objectives: Sequence[Measure], entries: Sequence[Entry],

@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tokenizers import Tokenizer
 
 from nas.run_dir import ROOT, RunDir, write_json
+from nas.tasks.base import Prepared
+from nas.train import prepare
 from search_spaces import Architecture, InputError, load_architecture
 from supernet import Transformer
 from supernet.pretrained import ARCHITECTURE, REMEDY, save_model
@@ -94,20 +96,28 @@ class Subnet:
     def open(cls, name: str) -> Subnet:
         """A subnet by its folder, or by RUN/KEY with as much of the key as makes it unique. Raises InputError."""
         path = _folder(name)
-        return cls(path, load_architecture(path), _read_facts(path / FACTS))
+        arch, facts = load_architecture(path), _read_facts(path / FACTS)
+        if arch.key != facts.key:
+            raise InputError(str(path / ARCHITECTURE), f"is the architecture {arch.key[:12]}, but {FACTS} is of "
+                                                       f"{facts.key[:12]}; {REMEDY}")
+        return cls(path, arch, facts)
 
     def model(self, dropout: float = 0.0) -> Transformer:
         """Its weights, in eval mode. Raises InputError where the files are damaged."""
         return Transformer.from_pretrained(self.path, dropout=dropout)
 
     def tokenizer(self) -> Tokenizer:
-        """What makes its tokens. Raises InputError where the file is missing or damaged."""
+        """What makes its tokens. Raises InputError where the file is missing, damaged or of another vocabulary."""
         path = self.path / TOKENIZER
         try:
-            return Tokenizer.from_str(path.read_text("utf-8"))
+            found = Tokenizer.from_str(path.read_text("utf-8"))
         except Exception as error:  # the library raises Exception itself
             says = getattr(error, "strerror", None) or "it is damaged"
             raise InputError(str(path), f"cannot be read ({says}); {REMEDY}") from None
+        if found.get_vocab_size() != self.arch.vocab_size:
+            raise InputError(str(path), f"makes {found.get_vocab_size():,} tokens, the model knows "
+                                        f"{self.arch.vocab_size:,}; {REMEDY}")
+        return found
 
     def run(self) -> RunDir:
         """The run it came from, which has its data. Raises InputError where that is gone."""
@@ -115,6 +125,15 @@ class Subnet:
             if (folder / "config.yaml").is_file():
                 return RunDir.open(os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else str(folder))
         raise InputError(str(self.path), f"the run it came from, {self.facts.run}, is not there; its data are needed")
+
+    def prepared(self) -> Prepared:
+        """The data it is trained and judged with. Raises InputError where they are gone or of another vocabulary."""
+        run = self.run()
+        found = prepare(run)
+        if found.tokenizer.get_vocab() != self.tokenizer().get_vocab():
+            raise InputError(str(self.path), f"has another vocabulary than the data of {run.path}; take the folder of "
+                                             f"a run to its own run, {self.facts.run}")
+        return found
 
     def write_facts(self, facts: Facts) -> Subnet:
         """Replace `metrics.json` and the model card."""

@@ -25,6 +25,9 @@ class InputError(ValueError):
         faults: what is wrong with it; a plain string stands for one fault of the whole input.
     """
 
+    exit_code = 2
+    """What the command line ends with."""
+
     def __init__(self, where: str, faults: str | Iterable[Fault]) -> None:
         self.where = where
         self.faults = (Fault("", faults),) if isinstance(faults, str) else tuple(dict.fromkeys(faults))
@@ -33,3 +36,9 @@ class InputError(ValueError):
     def __str__(self) -> str:
         lines = [f"{self.where}: {fault}" if self.where else str(fault) for fault in self.faults]
         return "\n".join(lines)
+
+
+class CheckFailedError(InputError):
+    """What was made is not what it should be, so it is not written: the input was right, a check failed."""
+
+    exit_code = 1

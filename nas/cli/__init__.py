@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
 
         if not isinstance(error, InputError):
             raise
-        return _refuse(str(error))
+        return _refuse(str(error), error.exit_code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
         return 130
 
 
-def _refuse(message: str) -> int:
+def _refuse(message: str, code: int = 2) -> int:
     for line in message.splitlines():
         print(f"nas: {line}", file=sys.stderr)
-    return 2
+    return code

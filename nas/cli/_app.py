@@ -73,3 +73,8 @@ def show_result(what: dict[str, Any] | RenderableType) -> None:
         print(json_text({"schema_version": 1, **what}))
     else:
         screen().print(what)
+
+
+def show_text(text: str) -> None:
+    """Print a text as it is: not wrapped, not marked up."""
+    screen().out(text, highlight=False)

@@ -2,4 +2,172 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Annotated
+
+import typer
+
+from nas.cli._app import Json, app, screen, show_result, show_text
+
 SUBNETS = "Subnets"
+SubnetName = Annotated[str, typer.Argument(
+    metavar="SUBNET", show_default=False, help="A subnet's folder, or RUN/KEY with the beginning of its key.")]
+Texts = Annotated[list[str], typer.Argument(
+    metavar="TEXT...", show_default=False, help="One or several; - reads lines from the standard input.")]
+
+
+@app.command(rich_help_panel=SUBNETS)
+def extract(
+    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False, help="A run that was searched.")],
+    most: Annotated[list[str] | None, typer.Option(
+        "--max", metavar="MEASURE=VALUE", show_default=False,
+        help="Take the best within a limit, such as latency:cpu=12ms or params=5M; several times. Beside --knee, --top "
+             "and --all-pareto: what they choose from.")] = None,
+    least: Annotated[list[str] | None, typer.Option(
+        "--min", metavar="MEASURE=VALUE", show_default=False, help="A limit from below; several times.")] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", show_default=False,
+                                            help="Take the one whose key begins so.")] = None,
+    knee: Annotated[bool, typer.Option(
+        "--knee", help="Take the one where the front of quality and the first cost bends most: farthest from the line "
+                       "between its ends.")] = False,
+    top: Annotated[int | None, typer.Option("--top", metavar="N", min=1, show_default=False,
+                                            help="Take the N best by quality.")] = None,
+    all_pareto: Annotated[bool, typer.Option("--all-pareto", help="Take the whole front.")] = False,
+    device: Annotated[str | None, typer.Option(
+        "--device", metavar="DEVICE", show_default=False,
+        help="Whose front and cost count; also a device that was profiled after the search.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Cut the architectures you choose out of the supernet, as plain models in folders of their own.
+
+    Each is checked to give the supernet's outputs before it is written to RUN's folder subnets, and is judged on the
+    whole validation split. What is there already is kept.
+
+    Example: [cyan]nas extract first --max latency:cpu=12ms[/cyan]
+    """
+    from nas.extract import extract as stage
+    from nas.search.picking import Choice
+
+    choice = Choice(key, knee, top, all_pareto, tuple(most or ()), tuple(least or ()), device)
+    found = stage(run, choice, screen(as_json))
+    show_result(found.to_dict() if as_json else found.table())
+
+
+@app.command(rich_help_panel=SUBNETS)
+def generate(
+    subnet: SubnetName,
+    text: Annotated[str, typer.Argument(metavar="TEXT", show_default=False, help="What to go on with.")],
+    tokens: Annotated[int, typer.Option("--tokens", metavar="N", min=1, help="The most tokens to write.")] = 100,
+    temperature: Annotated[float, typer.Option(
+        "--temperature", metavar="T", min=0.0, help="0 takes the most probable token, more dares more.")] = 0.8,
+    top_k: Annotated[int | None, typer.Option("--top-k", metavar="K", min=1, show_default=False,
+                                              help="Draw among the K most probable tokens only.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", metavar="S", min=0, show_default=False,
+                                             help="The same seed writes the same text.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Let a language model go on with a text.
+
+    Example: [cyan]nas generate first/7b9f "The function returns" --tokens 40 --seed 1[/cyan]
+    """
+    from nas import use
+
+    found = use.generate(subnet, text, tokens, use.Drawing(temperature, top_k, seed))
+    for note in found.notes:
+        print(f"note: {note}", file=sys.stderr)
+    if as_json:
+        show_result(vars(found))
+    else:
+        show_text(found.prompt + found.text)
+
+
+@app.command(rich_help_panel=SUBNETS)
+def classify(subnet: SubnetName, texts: Texts, as_json: Json = False) -> None:
+    """Say the class of texts, and how sure the model is.
+
+    Example: [cyan]nas classify reviews/7b9f "a fine film" "a dull one"[/cyan]
+    """
+    from nas import use
+
+    found = use.classify(subnet, texts)
+    if as_json:
+        show_result({"texts": [vars(each) for each in found]})
+        return
+    for each in found:
+        show_text(f"{each.label}\t{each.probability:.3f}\t{each.text}")
+
+
+@app.command(rich_help_panel=SUBNETS)
+def translate(subnet: SubnetName, texts: Texts, as_json: Json = False) -> None:
+    """Translate texts.
+
+    Example: [cyan]nas translate numbers/7b9f "zweiundvierzig"[/cyan]
+    """
+    from nas import use
+
+    found = use.translate(subnet, texts)
+    if as_json:
+        show_result({"texts": [vars(each) for each in found]})
+        return
+    for each in found:
+        show_text(each.translation)
+
+
+@app.command(rich_help_panel=SUBNETS)
+def retrain(
+    name: Annotated[str, typer.Argument(
+        metavar="SUBNET|RUN", show_default=False,
+        help="A subnet's folder, or RUN/KEY with the beginning of its key; with --top a run.")],
+    init: Annotated[str, typer.Option("--init", metavar="inherit|scratch",
+                                      help="Begin with the subnet's weights, or with fresh ones.")] = "inherit",
+    teacher: Annotated[str, typer.Option(
+        "--teacher", metavar="supernet|none|SUBNET",
+        help="Who teaches beside the labels: the largest architecture of the supernet, nobody, or another "
+             "subnet.")] = "supernet",
+    distill: Annotated[str | None, typer.Option(
+        "--distill", metavar="LOSSES", show_default=False,
+        help="What the teacher is asked for, with commas between: logits, features (the states after layers that "
+             "belong together), attention (their maps). logits,features by default; logits with --theseus.")] = None,
+    theseus: Annotated[bool, typer.Option(
+        "--theseus", help="Let the subnet's layers take the places of a larger architecture's one by one.")] = False,
+    settings: Annotated[list[str] | None, typer.Option(
+        "--set", metavar="KEY=VALUE", show_default=False,
+        help="A setting, several times: temperature, label_share, feature_weight, attention_weight, theseus_start, "
+             "theseus_share, or one of the training, which nas settings lists. Where not given it is the run's, with a "
+             "quarter of its steps.")] = None,
+    out: Annotated[str | None, typer.Option("--out", metavar="DIR", show_default=False,
+                                            help="The new subnet's folder; SUBNET-retrained by default.")] = None,
+    top: Annotated[int | None, typer.Option(
+        "--top", metavar="N", min=1, show_default=False,
+        help="Retrain the N best subnets that were extracted from a run.")] = None,
+    ray: Annotated[str | None, typer.Option(
+        "--ray", metavar="auto|ADDRESS|local", show_default=False,
+        help="With --top, train them at once on a Ray cluster: the one this machine belongs to, one by its address, or "
+             "one on this machine for this command. Without: one after the other.")] = None,
+    concurrency: Annotated[int | None, typer.Option(
+        "--concurrency", metavar="N", min=1, show_default=False,
+        help="Trainings at once on the cluster; as many as it has room for by default.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Train a subnet on its own, taught by the supernet. Ctrl-C stops; called again, it goes on.
+
+    Example: [cyan]nas retrain first/7b9f --distill logits,features --set steps=500[/cyan]
+    """
+    from nas import retrain_command as stage
+    from nas.config import parse_settings
+    from nas.retrain_config import Asked
+    from search_spaces import InputError
+
+    if top is None and (ray or concurrency):
+        raise InputError("--ray, --concurrency", "are for several subnets; add --top")
+    if concurrency and not ray:
+        raise InputError("--concurrency", "is for a cluster; add --ray")
+    given = parse_settings(settings or [], "--set")
+    asked, console = Asked(init, teacher, distill, theseus, given, out), screen(as_json)
+    if top is None:
+        found = stage.retrain_one(name, asked, console)
+    else:
+        found = stage.retrain_best(name, top, asked, stage.Cluster(ray, concurrency), console)
+    if found is None:
+        raise typer.Exit(130)
+    show_result(found.to_dict() if as_json else found.table())

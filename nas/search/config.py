@@ -9,7 +9,7 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from nas.search.measures import Limit, Measure, devices_of, parse_all, parse_limit
+from nas.search.measures import Limit, Measure, devices_of, parse_all, parse_limits
 from nas.tasks.base import Task
 from search_spaces import Fault, InputError
 from search_spaces.loader import parse_yaml
@@ -52,8 +52,7 @@ class SearchConfig(BaseModel):
 
     def limits(self, task: Task) -> tuple[Limit, ...]:
         """The limits. Raises InputError."""
-        return (*(parse_limit(text, task.metrics) for text in self.max),
-                *(parse_limit(text, task.metrics, at_least=True) for text in self.min))
+        return parse_limits(self.max, self.min, task.metrics)
 
     def all_devices(self, task: Task) -> tuple[str, ...]:
         """Every device that is named anywhere."""

@@ -128,6 +128,12 @@ def parse_limit(text: str, metrics: Mapping[str, bool], at_least: bool = False) 
     return Limit(measure, parse_value(value, measure, option), at_least)
 
 
+def parse_limits(most: Iterable[str], least: Iterable[str], metrics: Mapping[str, bool]) -> tuple[Limit, ...]:
+    """The limits of `--max` and of `--min`. Raises InputError."""
+    return (*(parse_limit(text, metrics) for text in most),
+            *(parse_limit(text, metrics, at_least=True) for text in least))
+
+
 def parse_value(text: str, measure: Measure, where: str) -> float:
     """A value of a measure: milliseconds, bytes, or a plain number. Raises InputError for a unit it does not have."""
     units = measure.units()

@@ -87,9 +87,9 @@ class Classification(Task):
         arrays: Arrays = {}
         n_cut = 0
         for split in SPLITS:
-            ids = [[BOS, *text] for text in encode(tokenizer, [text for text, _ in rows[split]])]
-            n_cut += sum(len(text) > context for text in ids)
-            tokens = Ragged.of([text[:context] for text in ids])
+            texts = list(encode(tokenizer, [text for text, _ in rows[split]]))
+            n_cut += sum(len(text) >= context for text in texts)
+            tokens = Ragged.of([as_read(text, context) for text in texts])
             arrays[f"{split}.tokens"], arrays[f"{split}.offsets"] = tokens
             arrays[f"{split}.labels"] = np.array([number[label] for _, label in rows[split]], dtype=np.int32)
         notes += cut_note(n_cut, sum(map(len, rows.values())), context)
@@ -113,6 +113,11 @@ class Classification(Task):
             counts += torch.bincount(pairs, minlength=n_classes**2).reshape(n_classes, n_classes)
         n, right = int(counts.sum()), counts.diagonal()
         return {"loss": total / n, "accuracy": int(right.sum()) / n, "macro_f1": _macro_f1(counts)}
+
+
+def as_read(text: list[int], context: int) -> list[int]:
+    """What a model reads of a text's tokens: `<bos>` and as many as the context holds."""
+    return [BOS, *text[:context - 1]]
 
 
 def _macro_f1(counts: Tensor) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from tokenizers import Tokenizer
@@ -15,11 +16,11 @@ from supernet.batch import IGNORE, Batch
 def greedy(logits: Callable[[Batch], Tensor], batch: Batch, context: int) -> Tensor:
     """(batch, m) the most probable token each time, `<pad>` after the end.
 
-    A row ends with `<eos>` or after twice its source and ten tokens, whatever the other rows do.
+    A row ends with `<eos>` or where it is too long for its source, whatever the other rows do.
     """
     tokens, n = batch.tokens, batch.tokens.shape[0]
     lengths = batch.mask.sum(dim=1) if batch.mask is not None else torch.full((n,), tokens.shape[1])
-    longest = (2 * lengths + 10).clamp(max=context).to(tokens.device)
+    longest = most_written(lengths).clamp(max=context).to(tokens.device)
     written = torch.full((n, 1), BOS, device=tokens.device)
     ended = torch.zeros(n, dtype=torch.bool, device=tokens.device)
     while not ended.all():
@@ -29,6 +30,14 @@ def greedy(logits: Callable[[Batch], Tensor], batch: Batch, context: int) -> Ten
         written = torch.cat([written, best[:, None]], dim=1)
         ended = ended | (best == EOS) | (written.shape[1] - 1 >= longest)
     return written[:, 1:]
+
+
+Length = TypeVar("Length", int, Tensor)
+
+
+def most_written(source: Length) -> Length:
+    """The most tokens that are written for a source of so many."""
+    return 2 * source + 10
 
 
 def texts_of(ids: Tensor, tokenizer: Tokenizer) -> list[str]:

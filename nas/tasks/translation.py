@@ -77,7 +77,7 @@ class Translation(Task):
             sources = list(encode(tokenizer, [source for source, _ in rows[split]]))
             targets = list(encode(tokenizer, [target for _, target in rows[split]]))
             n_cut += sum(len(ids) >= context for ids in (*sources, *targets))
-            source = Ragged.of([[*ids[:context - 1], EOS] for ids in sources])
+            source = Ragged.of([as_read(ids, context) for ids in sources])
             target = Ragged.of([[BOS, *ids[:context - 1], EOS] for ids in targets])
             arrays[f"{split}.source"], arrays[f"{split}.source_offsets"] = source
             arrays[f"{split}.target"], arrays[f"{split}.target_offsets"] = target
@@ -111,6 +111,11 @@ class Translation(Task):
                 wanted += texts_of(batch.labels, prepared.tokenizer)
         scores = {"loss": total / n, "accuracy": right / n}
         return {**scores, **_scores(written, wanted)} if full else scores
+
+
+def as_read(source: list[int], context: int) -> list[int]:
+    """What a model reads of a source's tokens: as many as the context holds, and `<eos>`."""
+    return [*source[:context - 1], EOS]
 
 
 def _scores(written: list[str], wanted: list[str]) -> dict[str, float]:
