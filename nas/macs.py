@@ -23,6 +23,7 @@ from search_spaces.errors import InputError
 from search_spaces.units import SUBLAYERS, Unit
 from supernet.build import build_unit
 from supernet.call import Call
+from supernet.supernet import unit_entries
 
 Handle = Callable[[list[Any], list[Any], bool], int]
 """(inputs, outputs, whether bias adds count) of a traced operator -> multiply-adds."""
@@ -105,6 +106,10 @@ ZERO_COST = {
 """Operators that multiply and add nothing worth counting: element-wise, normalising, moving data."""
 
 
+SMALL = 4_000_000
+"""Weights of a unit up to which running it takes less time than working out what it would do."""
+
+
 class _Probe(nn.Module):
     """A unit as a function of tensors alone, which is what tracing takes."""
 
@@ -135,7 +140,8 @@ def unit_macs(unit: Unit, length: int, memory_length: int = 1, biases: bool = Fa
     Raises:
         InputError: the unit uses an operator that nobody said how to count.
     """
-    for device in ("meta", "cpu"):  # some operators (conv1d) cannot be traced without storage
+    small = sum(entry.numel for entry in unit_entries(unit)) <= SMALL
+    for device in ("cpu", "meta") if small else ("meta", "cpu"):  # not every operator (conv1d) works without storage
         try:
             return _traced(unit, length, memory_length, biases, device)
         except InputError:

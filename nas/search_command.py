@@ -68,12 +68,24 @@ class Found:
         """For a reader."""
         if not self.entries:
             return _unmet(self.search)
-        made = _fronts_table(self.search.objectives, self.entries, None)
-        return Group(made, Text(f"races saved {self._saved:.0%} of the evaluating")) if self._saved else made
+        parts: list[RenderableType] = [_fronts_table(self.search.objectives, self.entries, None)]
+        if self._saved:
+            parts.append(Text(f"races saved {self._saved:.0%} of the evaluating"))
+        if self._repeated:
+            parts.append(Text(f"{self._repeated:,} of {self.search.done:,} trials came to an architecture that was "
+                              "known already: few are left within the limits"))
+        return Group(*parts)
 
     @property
     def _saved(self) -> float:
         return saved_by_races(self.search.study.finished)
+
+    @property
+    def _repeated(self) -> int:
+        """Trials of architectures that another trial had; a few are nothing to speak of."""
+        keys = [trial.user_attrs["key"] for trial in self.search.study.finished if trial.state == TrialState.COMPLETE]
+        found = len(keys) - len(set(keys))
+        return found if found > len(keys) / 10 else 0
 
 
 def search(run: str, settings: Mapping[str, Any], more: int | None, fresh: bool, cluster: Cluster,
@@ -274,13 +286,18 @@ def _front_table(objectives: Sequence[Measure], shown: Sequence[Entry]) -> Rende
 
 
 def _feasibility_table(found: Feasibility) -> RenderableType:
-    made = table("cost", "least", "median", "greatest", "limit", right=("least", "median", "greatest", "limit"))
+    head = ("least", "median", "greatest", "limit", *(["within it"] if found.limits else []))
+    made = table("cost", *head, right=head)
     for each in found.ranges:
         limits = [limit for limit in found.limits if limit.measure == each.measure]
         said = ", ".join(str(limit).removeprefix(f"{each.measure.name} ") for limit in limits)
         show = each.measure.show
-        made.add_row(each.measure.name, show(each.least), show(each.median), show(each.greatest), said)
+        within = [_share(each.within) if limits else ""] if found.limits else []
+        made.add_row(each.measure.name, show(each.least), show(each.median), show(each.greatest), said, *within)
     if not found.limits:
         return made
-    share = f"{found.share:.0%}" if found.share == 0 or found.share >= 0.01 else "less than 1%"
-    return Group(made, Text(f"{share} of {SAMPLES} random architectures are within all limits"))
+    return Group(made, Text(f"{_share(found.share)} of {SAMPLES} random architectures are within all limits"))
+
+
+def _share(value: float) -> str:
+    return f"{value:.0%}" if value == 0 or value >= 0.01 else "less than 1%"

@@ -24,6 +24,8 @@ SAMPLES = 200
 """Architectures drawn for the median and as starts of the descents."""
 MORE_STARTS = 12
 """Descents before a limit is said to be out of reach."""
+HOPELESS = 0.5
+"""No more are tried where the limit is so far away, as a share of what the first one found."""
 MOST_PASSES = 30
 """A descent ends after so many rounds, though it has long found its end by then."""
 
@@ -35,6 +37,7 @@ class Range:
     Args:
         cheapest: an architecture of the least cost found.
         dearest: one of the greatest.
+        within: the share of random architectures that meet the limits on this cost.
     """
 
     measure: Measure
@@ -43,6 +46,7 @@ class Range:
     greatest: float
     cheapest: Architecture
     dearest: Architecture
+    within: float
 
 
 @dataclass(frozen=True)
@@ -96,12 +100,14 @@ def assess(space: SearchSpace, prices: Prices, measures: Sequence[Measure], limi
     ranges, known = [], list(starts)
     for i, measure in enumerate(wanted):
         ends = [_end(space, [start, *drawn], np.concatenate([[-np.inf], sign * table[2:, i]]),
-                     _priced(prices, measure, sign), _goal(measure, limits, sign))
+                     _priced(prices, measure, sign), _goal(measure, limits, sign), HOPELESS)
                 for sign, start in ((1, starts[0]), (-1, starts[1]))]  # from the smallest, from the largest
         known += ends
         archs = [space.decode(genes) for genes in ends]
         least, greatest = prices.values([measure], archs)[:, 0].tolist()
-        ranges.append(Range(measure, least, float(np.median(table[2:, i])), greatest, *archs))
+        mine = [limit for limit in limits if limit.measure == measure]
+        within = np.mean([all(limit.holds(value) for limit in mine) for value in table[2:, i].tolist()])
+        ranges.append(Range(measure, least, float(np.median(table[2:, i])), greatest, *archs, float(within)))
     return _with_limits(space, prices, tuple(ranges), limits, known)
 
 
@@ -138,13 +144,18 @@ def _goal(measure: Measure, limits: Sequence[Limit], sign: int) -> float:
     return min(wanted, default=np.inf)
 
 
-def _end(space: SearchSpace, known: Sequence[Genes], costs: Floats, cost: Costs, goal: float) -> Genes:
-    """The genotype of the least cost; as long as that misses the goal, quicker descents from other starts are tried."""
+def _end(space: SearchSpace, known: Sequence[Genes], costs: Floats, cost: Costs, goal: float,
+         hopeless: float = np.inf) -> Genes:
+    """The genotype of the least cost; as long as that misses the goal, quicker descents from other starts are tried.
+
+    Args:
+        hopeless: the share of what was found beyond which the goal is too far for that.
+    """
     pairs, plain = _moves(space)
     order = [known[i] for i in np.argsort(costs, kind="stable")]
     best = _descend(space, order[0], cost, [pairs, *plain], -np.inf)
     for start in [*order[1 : MORE_STARTS // 2], *known[-MORE_STARTS // 2:]]:
-        if best[0] <= goal:
+        if best[0] <= goal or best[0] - goal > hopeless * abs(best[0]):
             break
         best = min(best, _descend(space, start, cost, plain, goal), key=lambda end: end[0])
     return best[1]

@@ -323,3 +323,13 @@ def test_a_device_that_only_limits_is_priced_for_its_front(searchable: RunDir, c
     searched(capsys, "--device", "two", "--objective", "loss", "--objective", "latency:one")
     out = nas(capsys, "pareto", "a", "--device", "two")[1]
     assert "front on two" in out and "latency:two" in out
+
+
+def test_trials_beyond_what_the_limits_allow_are_told(searchable: RunDir, capsys: Any) -> None:
+    code, out, err = nas(capsys, "search", "a", "--trials", "60", "--limit", "4", "--max", "params=900")
+    assert (code, err) == (0, "")
+    known = [row["key"] for row in rows() if row["state"] == "COMPLETE"]
+    assert len(set(known)) < 50
+    assert f"{len(known) - len(set(known))} of 60 trials came to an architecture that was known already" in out
+    head, *_, limited, _ = [line.split() for line in out.splitlines() if line.strip()][:3]
+    assert head[-2:] == ["within", "it"] and "<=" in " ".join(limited)
