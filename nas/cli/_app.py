@@ -77,4 +77,4 @@ def show_result(what: dict[str, Any] | RenderableType) -> None:
 
 def show_text(text: str) -> None:
     """Print a text as it is: not wrapped, not marked up."""
-    screen().out(text, highlight=False)
+    screen().file.write(text + "\n")

@@ -77,16 +77,17 @@ def rank(
 
 @app.command(rich_help_panel=TRAIN)
 def evaluate(
-    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False, help="A finished run of nas train.")],
+    run: Annotated[str, typer.Argument(metavar="RUN_OR_SUBNET", show_default=False,
+                                       help="A finished run of nas train, or a subnet of nas extract.")],
     arch: Annotated[str | None, typer.Argument(
         metavar="[ARCH]", show_default=False,
-        help="An architecture's JSON file or folder; the smallest and the largest by default.")] = None,
+        help="Of a run: an architecture's JSON file or folder; the smallest and the largest by default.")] = None,
     split: Annotated[str, typer.Option("--split", metavar="NAME", help="valid or test.")] = "valid",
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, show_default=False,
                                               help="A fair sample of so many examples only.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure architectures on a trained supernet's weights, with every metric of the task.
+    """Measure architectures on a trained supernet's weights, or a subnet on its own, with every metric of the task.
 
     Example: [cyan]nas evaluate first --split test --limit 100[/cyan]
     """
