@@ -1,0 +1,34 @@
+"""What a machine can do, and what it is told about the rest."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+from tests.nas.runs import nas
+
+
+def found(capsys) -> dict[tuple[str, str], dict[str, str]]:
+    code, out, err = nas(capsys, "doctor", "--json")
+    assert (code, err) == (0, "")
+    return {(row["group"], row["what"]): row for row in json.loads(out)["findings"]}
+
+
+def test_every_runtime_and_extra_is_looked_at(capsys):
+    from hardware_profiles import runtimes
+
+    rows = found(capsys)
+    assert {what for group, what in rows if group == "runtimes"} == set(runtimes.names())
+    assert {what for group, what in rows if group == "extras"} >= {"onnx", "mobile", "datasets"}
+    assert rows["runtimes", "torch-eager"]["able"] == "yes"
+    assert all(row["says"] for row in rows.values())
+    code, out, _ = nas(capsys, "doctor")
+    assert code == 0 and "torch-eager" in out
+
+
+def test_what_is_missing_comes_with_the_command_that_installs_it(capsys, monkeypatch):
+    honest = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *rest: None if name == "onnxruntime" else
+                        honest(name, *rest))
+    row = found(capsys)["runtimes", "onnx-runtime"]
+    assert row["able"] == "no" and "pip install 'paretoformer[onnx]'" in row["says"]
