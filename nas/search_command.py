@@ -19,7 +19,7 @@ from nas.progress import interruptible
 from nas.run_dir import RunDir, write_text
 from nas.search.config import SearchConfig, changed, make_search, read_search
 from nas.search.evaluated import read_evaluated
-from nas.search.feasibility import SAMPLES, Feasibility
+from nas.search.feasibility import SAMPLES, Feasibility, refuse_hopeless
 from nas.search.front import as_costs, hypervolume
 from nas.search.measures import Measure, devices_of
 from nas.search.results import (
@@ -124,11 +124,12 @@ def _old(folder: RunDir) -> SearchConfig | None:
 
 def _begin(made: Search, fresh: bool, console: Console) -> None:
     """Everything that can be wrong is found before an older search is put aside."""
+    refuse_hopeless(made.space, made.prices, made.limits)
     console.print(_feasibility_table(made.feasibility))
     made.feasibility.check(made.space.name)
     made.starts, made.evaluations  # noqa: B018 - read now; the warm start may be the older search
     if fresh:
-        _put_aside(made.run, console)
+        put_aside(made.run, console)
     made.open()
 
 
@@ -138,7 +139,8 @@ def _usual(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return ("loss", *(costs or ["params"]))
 
 
-def _put_aside(folder: RunDir, console: Console) -> None:
+def put_aside(folder: RunDir, console: Console) -> None:
+    """Free a run for another search; what was evaluated is still known."""
     there = [folder.path / name for name in FILES if (folder.path / name).is_file()]
     if not there:
         return

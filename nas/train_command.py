@@ -35,6 +35,19 @@ def train(*, space: str | None, task: str | None, data: Sequence[str], run: str 
         return _Training(found, prepared, workers, address, console).run()
 
 
+def begin(name: str, config: RunConfig, console: Console) -> RunDir:
+    """The run of that name with its data, made where it is not there; nothing is trained. Raises InputError."""
+    new = not RunDir(name).config_path.is_file()
+    if new:
+        _check_machine(config.training, 1)
+    found = RunDir.create(name, config) if new else RunDir.open(name)
+    with found.locked():
+        prepared = _prepared(found, new, {"workers": 1, "ray": None})
+    for note in prepared.notes:
+        console.print(f"note: {note}", markup=False)
+    return found
+
+
 def _started(space: str | None, task: str | None, data: Sequence[str], run: str | None,
              settings: Sequence[str], workers: int) -> RunDir:
     missing = [option for option, given in (("--space", space), ("--task", task), ("--run", run)) if given is None]
