@@ -121,11 +121,12 @@ def assess(space: SearchSpace, prices: Prices, measures: Sequence[Measure], limi
                      _priced(prices, measure, sign), _goal(measure, limits, sign), HOPELESS)
                 for sign, start in ((1, starts[0]), (-1, starts[1]))]  # from the smallest, from the largest
         known += ends
-        archs = [space.decode(genes) for genes in ends]
-        least, greatest = prices.values([measure], archs)[:, 0].tolist()
+        cheapest, dearest = (space.decode(genes) for genes in ends)
+        least, greatest = prices.values([measure], [cheapest, dearest])[:, 0].tolist()
         mine = [limit for limit in limits if limit.measure == measure]
         within = np.mean([all(limit.holds(value) for limit in mine) for value in table[2:, i].tolist()])
-        ranges.append(Range(measure, least, float(np.median(table[2:, i])), greatest, archs[0], archs[1], float(within)))
+        median = float(np.median(table[2:, i]))
+        ranges.append(Range(measure, least, median, greatest, cheapest, dearest, float(within)))
     return _with_limits(space, prices, tuple(ranges), limits, known)
 
 
