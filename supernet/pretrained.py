@@ -1,27 +1,49 @@
-"""A plain model in a folder of its own, which needs no supernet, space or run to be loaded again."""
+"""A plain model in a folder of its own, which needs no supernet, space or run to be loaded again.
+
+`quantisation.json` is there where the weights are kept otherwise than one float32 a number, and says how.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from pydantic import ValidationError
+from torch import Tensor
 
 from search_spaces.errors import InputError
 from search_spaces.loader import load_architecture
+from supernet import sparse
 from supernet.checkpoint import load_tensors, save_tensors
+from supernet.matrices import matrices
+from supernet.quantised import Quantisation, Quantised
 from supernet.transformer import Transformer
 from supernet.writing import whole
 
-ARCHITECTURE, WEIGHTS = "architecture.json", "model.safetensors"
+ARCHITECTURE, WEIGHTS, QUANTISATION = "architecture.json", "model.safetensors", "quantisation.json"
 REMEDY = "extract it again, or take the folder from where it came"
 
 
 def save_model(model: Transformer, folder: Path) -> None:
     """Write a model's architecture and weights into a folder that exists, each file whole or not at all."""
+    how, tensors = stored(model)
     with whole(folder / WEIGHTS) as temporary:
-        save_tensors(model.state_dict(), temporary)
+        save_tensors(tensors, temporary)
+    if how == Quantisation():
+        (folder / QUANTISATION).unlink(missing_ok=True)
+    else:
+        with whole(folder / QUANTISATION) as temporary:
+            temporary.write_text(how.model_dump_json(exclude_none=True, indent=2) + "\n", "utf-8")
     with whole(folder / ARCHITECTURE) as temporary:
         temporary.write_text(model.arch.to_json() + "\n", "utf-8")
+
+
+def stored(model: Transformer) -> tuple[Quantisation, dict[str, Tensor]]:
+    """What is written of a model: how its weights are kept, and the tensors; matrices with many zeros without them."""
+    how, tensors = model.how if isinstance(model, Quantised) else Quantisation(), model.state_dict()
+    names = tuple(name for name in matrices(model) if sparse.is_sparse(tensors[name]))
+    return how.model_copy(update={"sparse": names}), sparse.pack(tensors, names)
 
 
 def load_model(folder: Path, dropout: float = 0.0) -> Transformer:
@@ -32,23 +54,52 @@ def load_model(folder: Path, dropout: float = 0.0) -> Transformer:
     """
     if not (folder / ARCHITECTURE).is_file():
         raise InputError(str(folder), f"holds no {ARCHITECTURE}; " + (REMEDY if folder.is_dir() else "is it a folder?"))
-    arch, tensors = load_architecture(folder), load_tensors(folder / WEIGHTS, REMEDY)
+    arch, how, tensors = load_architecture(folder), _read(folder / QUANTISATION), load_tensors(folder / WEIGHTS, REMEDY)
     with torch.device("meta"):
-        model = Transformer(arch, dropout=dropout)
+        model = (Transformer(arch, dropout=dropout) if how.scheme == "fp32" else
+                 Quantised(arch, how.model_copy(update={"sparse": ()}), dropout=dropout))
     model.to_empty(device="cpu")  # which computes the tables that are not stored
-    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    if wanted != found:
-        raise InputError(str(folder / WEIGHTS), f"does not fit {ARCHITECTURE}: {_difference(wanted, found)}; {REMEDY}")
+    wanted = model.state_dict()
+    tensors = _unpacked(tensors, how, wanted, folder)
+    difference = _difference(wanted, tensors)
+    if difference:
+        raise InputError(str(folder / WEIGHTS), f"does not fit {ARCHITECTURE}: {difference}; {REMEDY}")
     model.load_state_dict(tensors, assign=True)
     return model.eval()
 
 
-def _difference(wanted: dict[str, tuple[int, ...]], found: dict[str, tuple[int, ...]]) -> str:
-    """The first difference between what a model needs and what a file holds."""
-    for name, shape in wanted.items():
+def _read(path: Path) -> Quantisation:
+    """How the weights of a folder are kept. Raises InputError for a damaged file."""
+    try:
+        return Quantisation.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return Quantisation()
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read ({error.strerror}); {REMEDY}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(str(path), f"is damaged ({f'{where}: ' if where else ''}{first['msg']}); {REMEDY}") from None
+
+
+def _unpacked(tensors: dict[str, Tensor], how: Quantisation, wanted: Mapping[str, Tensor],
+              folder: Path) -> dict[str, Tensor]:
+    """The tensors, those without their zeros complete again. Raises InputError where they are damaged."""
+    try:
+        return sparse.unpack(tensors, {name: tuple(wanted[name].shape) for name in how.sparse})
+    except (KeyError, ValueError) as error:
+        says = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+        raise InputError(str(folder / WEIGHTS), f"does not fit {QUANTISATION}: {says}; {REMEDY}") from None
+
+
+def _difference(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> str:
+    """The first difference between what a model needs and what a file holds; empty where there is none."""
+    for name, need in wanted.items():
         if name not in found:
             return f"{name} is missing"
-        if found[name] != shape:
-            return f"{name} has the shape {list(found[name])} instead of {list(shape)}"
-    return f"{next(name for name in found if name not in wanted)} belongs to no part of it"
+        have = found[name]
+        if have.shape != need.shape:
+            return f"{name} has the shape {list(have.shape)} instead of {list(need.shape)}"
+        if have.dtype != need.dtype and not (have.is_floating_point() and need.is_floating_point()):
+            return f"{name} has numbers of the type {have.dtype} instead of {need.dtype}"
+    return next((f"{name} belongs to no part of it" for name in found if name not in wanted), "")

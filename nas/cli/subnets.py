@@ -171,3 +171,51 @@ def retrain(
     if found is None:
         raise typer.Exit(130)
     show_result(found.to_dict() if as_json else found.table())
+
+
+@app.command(rich_help_panel=SUBNETS)
+def compress(
+    subnet: SubnetName,
+    int8: Annotated[bool, typer.Option(
+        "--int8", help="Eight bits for weights and for what they are multiplied with.")] = False,
+    static: Annotated[bool, typer.Option(
+        "--static", help="With --int8: fixed scales, read off training batches, instead of one per token.")] = False,
+    qat: Annotated[bool, typer.Option(
+        "--qat", help="With --int8: train the model as it will run, rounded (quantisation-aware).")] = False,
+    int4: Annotated[bool, typer.Option("--int4", help="Four bits for weights.")] = False,
+    group: Annotated[int | None, typer.Option(
+        "--group", metavar="N", show_default=False,
+        help="With --int4: how many inputs share a scale; 32 by default.")] = None,
+    prune: Annotated[float | None, typer.Option(
+        "--prune", metavar="SHARE", show_default=False,
+        help="Take this share of all weights away, the smallest, and train the others.")] = None,
+    rewind: Annotated[bool, typer.Option(
+        "--rewind", help="With --prune: in rounds, each from an early step of the first (lottery ticket).")] = False,
+    prune_heads: Annotated[float | None, typer.Option(
+        "--prune-heads", metavar="SHARE", show_default=False,
+        help="Leave this share of the attention heads out, those that matter least.")] = None,
+    settings: Annotated[list[str] | None, typer.Option(
+        "--set", metavar="KEY=VALUE", show_default=False,
+        help="A setting, several times: batches (of --static and --prune-heads), rounds and rewind_step (of --rewind), "
+             "or one of the training, which nas settings lists. Where not given, a training has a tenth of the run's "
+             "steps and of its lr; --prune-heads has none, nor has --prune with steps=0.")] = None,
+    out: Annotated[str | None, typer.Option("--out", metavar="DIR", show_default=False,
+                                            help="The new subnet's folder; SUBNET-int8 and so on by default.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a subnet smaller: exactly one of --int8, --int4, --prune and --prune-heads. Ctrl-C stops; called again, it
+    goes on.
+
+    Example: [cyan]nas compress first/7b9f --int8[/cyan]
+    """
+    from nas import compress_command as stage
+    from nas.config import parse_settings
+
+    given = {"int8": int8, "static": static, "qat": qat, "int4": int4, "group": group, "prune": prune,
+             "rewind": rewind, "prune-heads": prune_heads}
+    asked = stage.Asked({name: value for name, value in given.items() if value is not None and value is not False},
+                        parse_settings(settings or [], "--set"), out)
+    found = stage.run(subnet, asked, screen(as_json))
+    if found is None:
+        raise typer.Exit(130)
+    show_result(found.to_dict() if as_json else stage.result_table(found))

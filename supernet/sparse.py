@@ -1,0 +1,42 @@
+"""Tensors with many zeros, kept small: a bit for every number and the numbers that are not 0."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+BITS, VALUES = ".bits", ".values"
+
+
+def is_sparse(tensor: Tensor) -> bool:
+    """Whether the bits take less room than the zeros they stand for."""
+    zeros = tensor.numel() - int(tensor.count_nonzero())
+    return zeros * tensor.element_size() > math.ceil(tensor.numel() / 8)
+
+
+def pack(tensors: Mapping[str, Tensor], names: Iterable[str]) -> dict[str, Tensor]:
+    """The tensors, those with these names kept small."""
+    found = dict(tensors)
+    for name in names:
+        tensor = found.pop(name).detach().cpu().flatten()
+        kept = tensor != 0
+        found |= {name + BITS: torch.from_numpy(np.packbits(kept.numpy())), name + VALUES: tensor[kept]}
+    return found
+
+
+def unpack(tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    """The inverse of `pack`. Raises ValueError that says which tensor is damaged, KeyError that names a missing one."""
+    found = dict(tensors)
+    for name, shape in shapes.items():
+        bits, values, n = found.pop(name + BITS), found.pop(name + VALUES), math.prod(shape)
+        if bits.dtype != torch.uint8 or bits.shape != (math.ceil(n / 8),):
+            raise ValueError(f"{name + BITS} has {bits.numel()} bytes instead of {math.ceil(n / 8)}")
+        kept = torch.from_numpy(np.unpackbits(bits.numpy(), count=n)).bool()
+        if values.shape != (int(kept.sum()),):
+            raise ValueError(f"{name + VALUES} has {values.numel()} numbers instead of {int(kept.sum())}")
+        found[name] = values.new_zeros(n).masked_scatter(kept, values).view(shape)
+    return found

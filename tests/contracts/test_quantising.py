@@ -1,0 +1,59 @@
+"""Every block kind survives eight and four bits."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from search_spaces import Architecture, kinds, load_space
+from search_spaces.loader import space_from_data
+from supernet import Transformer
+from supernet.batch import Batch
+from supernet.calibration import calibrate
+from supernet.pretrained import load_model, save_model
+from supernet.quantised import DYNAMIC, STATIC, Quantisation, dequantised, quantise
+from tests.contracts.examples import FACTS, NARROW, all_kinds, space_data, valid_configs
+from tests.parity import batch as inputs_of
+
+SCHEMES = {DYNAMIC: 0.1, STATIC: 0.3, Quantisation(scheme="int4", group=32): 0.7}
+"""How far logits may be off, relative to their size, with weights that are random."""
+
+
+def check(arch: Architecture, folder, seed: int = 0) -> None:
+    model = Transformer(arch, seed=seed).eval()
+    with torch.no_grad():
+        for each in model.parameters():
+            each.add_(torch.randn(each.shape, generator=torch.Generator().manual_seed(seed)) * 0.02)
+    inputs, keywords = inputs_of(arch, seed)
+    with torch.no_grad():
+        expected = model(*inputs, **keywords)
+        for how, far in SCHEMES.items():
+            made = quantise(model, how)
+            if how == STATIC:
+                target = inputs[1] if len(inputs) > 1 else None
+                calibrate(made, [Batch(inputs[0], inputs[0], target, keywords["mask"])])
+            found = made(*inputs, **keywords)
+            assert float((found - expected).norm() / expected.norm()) < far, how
+            save_model(made, folder)
+            assert torch.equal(load_model(folder)(*inputs, **keywords), found)
+            assert dequantised(made)(*inputs, **keywords).isfinite().all()
+            for stored in made.buffers():
+                assert not stored.requires_grad
+        if how.scheme == "int8":
+            assert all(torch.equal(quantise(dequantised(made), how).get_buffer(name), made.get_buffer(name))
+                       for name in made.inputs)
+
+
+@pytest.mark.parametrize("name", all_kinds())
+def test_every_kind_survives(name, tmp_path):
+    kind = kinds.get(name)
+    for seed, config in enumerate(valid_configs(kind, FACTS, NARROW, most=2)):
+        check(space_from_data(space_data(kind, [config]), name).largest(), tmp_path, seed)
+
+
+def test_layers_of_all_kinds_that_share_weights_survive(tmp_path):
+    space, rng = load_space("lm-tiny"), random.Random(0)
+    for seed in range(3):
+        check(space.sample(rng), tmp_path, seed)
