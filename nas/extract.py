@@ -60,16 +60,17 @@ class Extracted:
         """For a reader, and what to do next."""
         metrics = list(self.subnets[0].facts.metrics)
         names = [*metrics, *(measure.name for measure in self.columns)]
-        made = table("key", *names, "folder", right=tuple(names))
+        made = table("key", *names, right=tuple(names))
         for each in self.subnets:
             quality = [math.nan if (value := each.facts.metrics.get(name)) is None else value for name in metrics]
             made.add_row(each.arch.key[:12], *(f"{value:.4f}" for value in quality),
-                         *(measure.show(each.facts.costs[measure.name]) for measure in self.columns), str(each.path))
+                         *(measure.show(each.facts.costs[measure.name]) for measure in self.columns))
         first = self.subnets[0].path
         says = [f"kept as it was: {', '.join(sorted(key[:12] for key in self.kept))}"] if self.kept else []
         says += [f"read about it: {first}/README.md", f"train it on its own: nas retrain {first}",
                  f"ship it: nas export {first} --format onnx"]
-        return Group(made, Text("\n".join(says), no_wrap=True, overflow="ignore"))
+        return Group(Text(f"{first.parent}/, a folder for each key", style="bold"), made,
+                     Text("\n".join(says), no_wrap=True, overflow="ignore"))
 
 
 def extract(run: str, choice: Choice, console: Console) -> Extracted:

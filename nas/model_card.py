@@ -135,7 +135,7 @@ def _snippet(task: str, arch: Architecture) -> Iterator[str]:
         yield "print(tokenizer.decode(written[0].tolist()))"
     elif task == "classification":
         yield f'ids = [{BOS}, *tokenizer.encode("a text").ids]    # {BOS}: where a text begins'
-        yield "found = model(torch.tensor([ids])).softmax(dim=-1)[0]"
+        yield "found = model(torch.tensor([ids])).detach().softmax(dim=-1)[0]"
         yield 'labels = json.load(open("metrics.json"))["labels"]'
         yield "print(labels[found.argmax()], float(found.max()))"
     elif task == "translation":
