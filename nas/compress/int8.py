@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 from torch import Tensor
@@ -59,6 +59,11 @@ class Int8(Technique):
         for name, scale in scales.items():
             made.input_scales(name).copy_(scale)
         return made
+
+    def told(self, before: Transformer, after: Transformer) -> dict[str, Any]:
+        """How inputs are rounded, and whether it was trained for it."""
+        fixed = {"activations": "static", "batches": self.batches} if self.static else {"activations": "dynamic"}
+        return {**fixed, "qat": self.qat}
 
     def _fixed_scales(self, work: Work) -> dict[str, Tensor]:
         """Read off the model as it is, so that a training that is resumed has the same ones."""
