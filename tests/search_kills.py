@@ -52,7 +52,7 @@ def finished(run: str) -> dict[int, str]:
         return {}
     copy = Path("runs", f"{run}-copy")  # reading cuts a torn line off, which is the next process's to do
     shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(Path("runs", run), copy)
+    shutil.copytree(Path("runs", run), copy, ignore=shutil.ignore_patterns("*.lock"))
     folder = RunDir.open(copy.name)
     trials = Search(folder, read_search(copy / "search.yaml")).read()
     running = [trial.number for trial in trials if trial.state == TrialState.RUNNING]
@@ -88,7 +88,7 @@ def kill(run: str, more: list[str], moment: str | None, rng: random.Random) -> s
 
 def killed_search(run: str, more: list[str], kills: int, rng: random.Random, moments: list[str | None]) -> str:
     """Kill a search so many times, let it end, and compare it with what it had at every kill; where it was killed."""
-    shutil.copytree("runs/a", Path("runs", run))
+    shutil.copytree("runs/a", Path("runs", run), ignore=shutil.ignore_patterns("*.lock"))
     where, before = [], {}
     for i in range(kills):
         where.append(kill(run, [*more, *(OPTIONS if i == 0 else [])], moments[i], rng))
