@@ -35,19 +35,21 @@ MOST_FAILURES = 10
 
 
 @contextmanager
-def cluster(address: str, workers: int, environment: dict[str, Any] | None = None) -> Iterator[None]:
+def cluster(address: str, workers: int, environment: dict[str, Any] | None = None,
+            option: str = "--workers") -> Iterator[None]:
     """A connection to a Ray cluster; `local` starts one here with room for the workers, and ends it.
 
     Where the program is connected already, that cluster is used and left as it is.
 
     Args:
         environment: Ray's runtime environment of the workers.
+        option: what asked for so many workers.
 
     Raises:
         InputError: there is no cluster at the address, or it is too small: Ray would wait for ever.
     """
     if ray.is_initialized():
-        _check_room(workers)
+        _check_room(workers, option)
         yield
         return
     try:
@@ -63,16 +65,16 @@ def cluster(address: str, workers: int, environment: dict[str, Any] | None = Non
         raise InputError("--ray", f"no cluster at {address!r} ({str(error).splitlines()[0]}); start one with ray start "
                                   "--head, or use --ray local") from None
     try:
-        _check_room(workers)
+        _check_room(workers, option)
         yield
     finally:
         ray.shutdown()
 
 
-def _check_room(workers: int) -> None:
+def _check_room(workers: int, option: str) -> None:
     cpus = int(ray.cluster_resources().get("CPU", 0))  # type: ignore[no-untyped-call]
     if cpus < workers:
-        raise InputError("--workers", f"{workers} workers need as many CPUs; the cluster has {cpus}")
+        raise InputError(option, f"{workers} workers need as many CPUs; the cluster has {cpus}")
 
 
 def train_on_ray(run: RunDir, workers: int, address: str, bar: Bar, stop: Callable[[], bool]) -> bool:

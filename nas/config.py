@@ -45,7 +45,7 @@ def read_config(path: Path) -> RunConfig:
     try:
         return RunConfig.model_validate(parse_yaml(path.read_text("utf-8"), str(path)))
     except ValidationError as error:
-        raise InputError(str(path), list(_faults(error, RunConfig))) from None
+        raise InputError(str(path), list(faults_of(error, RunConfig))) from None
     except UnicodeDecodeError as error:
         raise InputError(str(path), f"is not UTF-8 text: byte {error.start} cannot be read") from None
 
@@ -71,10 +71,11 @@ def make_recipe(settings: Mapping[str, str], base: Recipe | None = None) -> Reci
     try:
         return Recipe.model_validate({**(base.model_dump() if base else {}), **settings})
     except ValidationError as error:
-        raise InputError("--set", list(_faults(error, Recipe))) from None
+        raise InputError("--set", list(faults_of(error, Recipe))) from None
 
 
-def _faults(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]:
+def faults_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]:
+    """What pydantic found wrong, in our words."""
     for item in error.errors():
         key = ".".join(str(part) for part in item["loc"])
         if item["type"] == "extra_forbidden":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from supernet.batch import IGNORE
@@ -19,7 +20,7 @@ def labelled(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     counts = wanted != IGNORE
     if not bool(counts.all()):
         flat, wanted = flat[counts], wanted[counts]
-    return flat if flat.dtype == torch.float64 else flat.float(), wanted
+    return _precise(flat), wanted
 
 
 def label_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
@@ -54,6 +55,43 @@ def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """
     loss: Tensor = _SoftCrossEntropy.apply(logits, targets)  # type: ignore[no-untyped-call]
     return loss
+
+
+def teacher_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """T^2 times the summed divergence KL(teacher || student) of (n, classes) logits, both divided by T.
+
+    The factor keeps its gradient as large as that of the labels, whatever the temperature.
+    """
+    mine, theirs = ((logits / temperature).log_softmax(-1) for logits in (student, teacher))
+    return temperature**2 * F.kl_div(mine, theirs, reduction="sum", log_target=True)
+
+
+def feature_loss(student: Tensor, teacher: Tensor, mask: Tensor | None) -> Tensor:
+    """The mean squared difference of (batch, n, width) features of the real tokens, over the teacher's mean square.
+
+    So it is the share that is missing, and means the same in models and layers whose features are of other sizes.
+
+    Args:
+        mask: (batch, n), true where a real token stands; None where all are real.
+    """
+    mine, theirs = (_precise(features if mask is None else features[mask]) for features in (student, teacher))
+    return (mine - theirs).square().mean() / theirs.square().mean()
+
+
+def attention_loss(student: Tensor, teacher: Tensor, mask: Tensor | None) -> Tensor:
+    """The divergence KL(teacher || student) of the rows of attention maps, its mean over heads and rows.
+
+    Args:
+        student: (batch, heads, n, m). Where the teacher has another number of heads, the means over the heads are
+            compared.
+        mask: (batch, n), true where a real token asks; None where all are real.
+    """
+    mine, theirs = _precise(student), _precise(teacher)
+    if mine.shape[1] != theirs.shape[1]:
+        mine, theirs = mine.mean(1, keepdim=True), theirs.mean(1, keepdim=True)
+    least = torch.finfo(mine.dtype).tiny  # what may not be seen has a weight of 0 in both
+    rows = (torch.xlogy(theirs, theirs) - theirs * mine.clamp_min(least).log()).sum(-1).mean(1)
+    return (rows if mask is None else rows[mask]).mean()
 
 
 class _LabelCrossEntropy(torch.autograd.Function):
@@ -92,6 +130,11 @@ class _SoftCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         logits, targets, normaliser = ctx.saved_tensors
         return logits.sub_(normaliser).exp_().sub_(targets).mul_(gradients[0]), None
+
+
+def _precise(values: Tensor) -> Tensor:
+    """In float32 at least."""
+    return values if values.dtype == torch.float64 else values.float()
 
 
 def _normaliser(logits: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -16,11 +17,11 @@ class Workers:
     rank: int = 0
     world: int = 1
 
-    def reduce(self, net: nn.Module, losses: Tensor) -> Tensor:
+    def reduce(self, parameters: Iterable[nn.Parameter], losses: Tensor) -> Tensor:
         """Sum gradients in place, and losses, over all workers; every one has normalised by the whole batch."""
         if self.world == 1:
             return losses
-        reduce_gradients(net)
+        reduce_gradients(parameters)
         losses = losses.to(_device())
         dist.all_reduce(losses)
         return losses.cpu()
@@ -42,13 +43,13 @@ class Workers:
         return float(shared.item())
 
 
-def reduce_gradients(net: nn.Module) -> None:
+def reduce_gradients(parameters: Iterable[nn.Parameter]) -> None:
     """Sum the gradients over all processes of the default group.
 
     Every process has to have run the same architectures, so that the same tensors have gradients;
     then any number of backward passes costs one reduction, and unused tensors cost nothing.
     """
-    gradients = [parameter.grad for parameter in net.parameters() if parameter.grad is not None]
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     if not gradients:
         return
     flat = torch.cat([gradient.flatten() for gradient in gradients])

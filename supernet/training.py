@@ -7,7 +7,7 @@ the step, so that the state of a training is its tensors and a few numbers: see 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,7 +49,8 @@ class StepReport:
     """What one step did.
 
     Args:
-        losses: of each architecture against the labels (the first) or its targets, mean over labels.
+        losses: of each architecture against the labels (the first) or its targets, or of each part of a lesson; mean
+            over labels.
         names: what the first of them are.
         tokens: read by all workers, each counted once however many architectures saw it.
     """
@@ -63,6 +64,26 @@ class StepReport:
     skipped: bool
 
 
+class Lesson(nn.Module):
+    """What a plain model learns from instead of the labels alone; its own weights are trained along and saved.
+
+    Args:
+        parts: what its losses are.
+    """
+
+    def __init__(self, parts: Sequence[str]) -> None:
+        super().__init__()
+        self.parts = tuple(parts)
+
+    def weights(self, done: float) -> Sequence[float]:
+        """What each part counts when that share of the steps is done."""
+        raise NotImplementedError
+
+    def losses(self, trainer: Trainer, arch: Architecture, batch: Batch) -> tuple[Tensor, ...]:
+        """The loss of each part on a batch, summed over its labels or taken as often as it has labels."""
+        raise NotImplementedError
+
+
 @dataclass
 class Trainer:
     """Trains a supernet, or a plain model, step by step.
@@ -70,6 +91,7 @@ class Trainer:
     Args:
         model: on its device, in the type its weights keep.
         strategy: the architectures of each step; of a plain model its own.
+        lesson: what a plain model learns from, where it is not the labels alone.
     """
 
     model: Supernet | Transformer
@@ -78,10 +100,13 @@ class Trainer:
     data: Split
     workers: Workers = field(default_factory=Workers)
     progress: Progress = field(default_factory=Progress)
+    lesson: Lesson | None = None
 
     def __post_init__(self) -> None:
         self.named = dict(self.model.named_parameters())
         self.device = next(iter(self.named.values())).device
+        if self.lesson is not None:
+            self.named |= {f"lesson.{name}": parameter for name, parameter in self.lesson.named_parameters()}
         self.model.checkpointing = self.recipe.checkpointing
         self.optimiser = make_optimiser(self.named, self.recipe)
         self.averages = {name: p.detach().clone() for name, p in self.named.items()} if self.recipe.ema else {}
@@ -101,7 +126,8 @@ class Trainer:
         torch.manual_seed(generator(recipe.seed, "dropout", step, self.workers.rank).getrandbits(63))
         self.model.train()
         self.clear_gradients(len(archs) * len(batches))
-        losses = torch.zeros(len(archs), dtype=torch.float64)
+        names = self.strategy.names if self.lesson is None else self.lesson.parts
+        losses = torch.zeros(len(archs) if self.lesson is None else len(names), dtype=torch.float64)
         for batch in batches:
             mine = batch.part(self.workers.rank, self.workers.world)
             losses += self.add_gradients(archs, mine.to(self.device), n_labels)
@@ -109,7 +135,7 @@ class Trainer:
             if parameter not in self.reached:
                 parameter.grad = None  # so that AdamW leaves it alone
         norm, losses = self._reduced(losses)
-        report = StepReport(step, tuple(losses.tolist()), self.strategy.names, norm, recipe.learning_rate(step),
+        report = StepReport(step, tuple(losses.tolist()), names, norm, recipe.learning_rate(step),
                             tokens=sum(batch.n_tokens for batch in batches), skipped=not math.isfinite(norm))
         self._update(report)
         return report
@@ -125,6 +151,8 @@ class Trainer:
 
     def add_gradients(self, archs: tuple[Architecture, ...], batch: Batch, n_labels: int) -> Tensor:
         """Add the gradients of all architectures on one batch; gives their losses."""
+        if self.lesson is not None:
+            return self._learn(self.lesson, archs[0], batch, n_labels)
         found, targets = [], None
         for i, arch in enumerate(archs):
             logits, labels = labelled(self.logits(arch, batch), batch.labels)
@@ -139,13 +167,20 @@ class Trainer:
             del logits, loss  # before the next forward pass needs the memory
         return torch.stack(found)
 
+    def _learn(self, lesson: Lesson, arch: Architecture, batch: Batch, n_labels: int) -> Tensor:
+        """Add the gradients of a lesson on one batch; gives the losses of its parts."""
+        losses = torch.stack(lesson.losses(self, arch, batch))
+        weights = losses.new_tensor(lesson.weights(self.progress.step / self.recipe.steps))
+        (losses @ weights / n_labels).backward()  # type: ignore[no-untyped-call]
+        return losses.detach().cpu().double() / n_labels
+
     def logits(self, arch: Architecture, batch: Batch) -> Tensor:
         """What an architecture predicts on a batch, in the recipe's precision."""
         return predict(self.model, arch, batch, self.recipe)
 
     def _reduced(self, losses: Tensor) -> tuple[float, Tensor]:
         """Sum gradients and losses over the workers, clip; the norm before clipping."""
-        losses = self.workers.reduce(self.model, losses)
+        losses = self.workers.reduce(self.named.values(), losses)
         gradients = [p.grad for p in self.named.values() if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         if self.recipe.clip:
@@ -207,6 +242,8 @@ class Trainer:
     def tensors(self) -> dict[str, Tensor]:
         """Everything a checkpoint has to hold: weights, buffers, averages and the optimiser's state."""
         found = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        if self.lesson is not None:
+            found |= {f"lesson/{name}": tensor for name, tensor in self.lesson.state_dict().items()}
         found |= {f"ema/{name}": tensor for name, tensor in self.averages.items()}
         for name, parameter in self.named.items():
             state = self.optimiser.state.get(parameter, {})
@@ -215,11 +252,13 @@ class Trainer:
 
     def load(self, tensors: Mapping[str, Tensor], progress: Progress) -> None:
         """Go on from what `tensors` and `progress` held. Raises KeyError or RuntimeError where they do not fit."""
-        parts: dict[str, dict[str, Tensor]] = {"model": {}, "ema": {}, "adam": {}}
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "lesson": {}, "ema": {}, "adam": {}}
         for full, tensor in tensors.items():
             part, _, name = full.partition("/")
             parts[part][name] = tensor
         self.model.load_state_dict(parts["model"])
+        if self.lesson is not None:
+            self.lesson.load_state_dict(parts["lesson"])
         for name, average in self.averages.items():
             average.copy_(parts["ema"][name])
         for full, tensor in parts["adam"].items():
@@ -229,12 +268,20 @@ class Trainer:
         self.progress = progress
 
 
-def predict(model: nn.Module, arch: Architecture, batch: Batch, recipe: Recipe) -> Tensor:
-    """The logits of an architecture on a batch that is on the model's device, in the recipe's precision."""
-    device = batch.tokens.device
-    with torch.autocast(device.type, torch.bfloat16, enabled=in_bf16(recipe, device)):
-        logits: Tensor = run_model(model, arch, batch)
-    return logits
+def predict(model: nn.Module, arch: Architecture, batch: Batch, recipe: Recipe,
+            outputs: Sequence[str] | None = None) -> Any:
+    """The logits of an architecture on a batch that is on the model's device, in the recipe's precision.
+
+    Args:
+        outputs: what to give instead, by name: see `Transformer.forward`.
+    """
+    with precision(recipe, batch.tokens.device):
+        return run_model(model, arch, batch, outputs)
+
+
+def precision(recipe: Recipe, device: torch.device) -> torch.autocast:
+    """What a recipe computes in on a device."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=in_bf16(recipe, device))
 
 
 def in_bf16(recipe: Recipe, device: torch.device) -> bool:
@@ -243,13 +290,13 @@ def in_bf16(recipe: Recipe, device: torch.device) -> bool:
                                           torch.cuda.is_bf16_supported(including_emulation=False))
 
 
-def run_model(model: nn.Module, arch: Architecture, batch: Batch) -> Any:
-    """The logits of an architecture on a batch, in the supernet or in its own plain model."""
+def run_model(model: nn.Module, arch: Architecture, batch: Batch, outputs: Sequence[str] | None = None) -> Any:
+    """The logits (or `outputs`) of an architecture on a batch, in the supernet or in its own plain model."""
     inputs = (batch.tokens,) if batch.target is None else (batch.tokens, batch.target)
     masks = {"mask": batch.mask, "target_mask": batch.target_mask}
     if isinstance(model, Supernet):
-        return model(arch, *inputs, **masks)
-    return model(*inputs, **masks, arch=arch)
+        return model(arch, *inputs, **masks, outputs=outputs)
+    return model(*inputs, **masks, arch=arch, outputs=outputs)
 
 
 def make_optimiser(named: Mapping[str, nn.Parameter], recipe: Recipe) -> torch.optim.AdamW:

@@ -57,5 +57,5 @@ def test_one_asks_for_all_and_the_first_tells_all(together):
 
 def test_one_alone_needs_no_group():
     workers, losses = Workers(), torch.ones(2)
-    assert workers.reduce(torch.nn.Linear(1, 1), losses) is losses
+    assert workers.reduce(torch.nn.Linear(1, 1).parameters(), losses) is losses
     assert (workers.agree(True), workers.agree(False), workers.told(1.5)) == (True, False, 1.5)

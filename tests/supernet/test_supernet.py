@@ -142,7 +142,7 @@ def _worker(rank, folder, archs, result):
     net = Supernet(SPACE).double()
     for arch in archs:
         (net(arch, TOKENS[rank * 2 : rank * 2 + 2]).square().mean() / 2).backward()
-    reduce_gradients(net)
+    reduce_gradients(net.parameters())
     if rank == 0:
         torch.save({n: p.grad for n, p in net.named_parameters() if p.grad is not None}, result)
     torch.distributed.destroy_process_group()

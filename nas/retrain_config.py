@@ -1,0 +1,187 @@
+"""What `nas retrain` was asked, checked once and kept with the retraining."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from nas.config import FREE, faults_of, make_recipe
+from search_spaces import Fault, InputError
+from supernet.lessons import LOSSES
+from supernet.recipe import Recipe
+
+SHARE = 4
+"""A subnet is retrained for one step in so many of its supernet's, unless the user says otherwise."""
+OF_SUPERNETS = ("strategy", "n_random", "distill")
+"""Settings of a training that mean nothing for a single architecture."""
+NEEDS = {"temperature": "logits", "label_share": "logits", "feature_weight": "features",
+         "attention_weight": "attention", "fade": "teacher", "theseus_start": "theseus", "theseus_share": "theseus"}
+"""Settings, and what they have no effect without."""
+
+
+class RetrainConfig(BaseModel):
+    """Everything that decides a retraining.
+
+    Args:
+        out: the folder of the result, from the run's.
+        inputs: digests of the weights and data that go in.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    schema_version: Literal[1] = 1
+    subnet: str
+    init: Literal["inherit", "scratch"] = "inherit"
+    teacher: str = "supernet"
+    distill: tuple[Literal["logits", "features", "attention"], ...] = ()
+    temperature: float = Field(1.0, gt=0, description="of the logits that student and teacher are compared by")
+    label_share: float = Field(0.2, ge=0, le=1, description="of the labels beside the teacher's logits")
+    feature_weight: float = Field(0.1, ge=0, description="of the squared difference of features, as a share of theirs")
+    attention_weight: float = Field(0.1, ge=0, description="of the mean divergence of attention maps")
+    fade: bool = Field(True, description="whether the teacher counts less and less, and the labels alone at the end")
+    theseus: bool = False
+    theseus_start: float = Field(0.3, ge=0, lt=1, description="share of its layers that run in the first step")
+    theseus_share: float = Field(0.5, gt=0, le=1, description="share of the steps until all of them run")
+    training: Recipe = Recipe()
+    out: str
+    inputs: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """Names a retraining: equal where all that decides its result is equal."""
+        return hashlib.sha256(json.dumps(self._flat(), sort_keys=True).encode()).hexdigest()[:12]
+
+    def differences(self, other: RetrainConfig) -> Iterator[str]:
+        """`key is mine, asked for other's` of everything that changes the result."""
+        mine, theirs = self._flat(), other._flat()
+        for key in dict.fromkeys((*mine, *theirs)):
+            if mine.get(key) != theirs.get(key):
+                if key.startswith("input "):
+                    yield f"the {key.removeprefix('input ')} changed since"
+                else:
+                    yield f"{key} is {_shown(mine.get(key))}, asked for {_shown(theirs.get(key))}"
+
+    def _flat(self) -> dict[str, Any]:
+        data = self.model_dump(mode="json")
+        inputs = {f"input {name}": digest for name, digest in data.pop("inputs").items()}
+        training = {key: value for key, value in data.pop("training").items() if key not in FREE}
+        return {**data, **training, **inputs}
+
+    def told(self) -> dict[str, Any]:
+        """What matters to a reader."""
+        wanted = _wanted(self.distill, self.theseus)
+        found = {"init": self.init, "teacher": self.teacher, "distill": list(self.distill), "theseus": self.theseus,
+                 **{name: getattr(self, name) for name, needed in NEEDS.items() if needed in wanted}}
+        recipe = self.training
+        return {**found, "lr": recipe.lr, "batch_size": recipe.batch_size * recipe.accumulate, "digest": self.digest}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user gave.
+
+    Args:
+        distill: names with commas between; None for what is usual.
+        settings: of `--set`.
+    """
+
+    init: str = "inherit"
+    teacher: str = "supernet"
+    distill: str | None = None
+    theseus: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
+    out: str | None = None
+
+    def losses(self) -> tuple[str, ...]:
+        """What the teacher is asked for. Raises InputError for what is unknown or cannot be."""
+        if self.distill is None:
+            return () if self.teacher == "none" else ("logits",)
+        names = [name.strip() for name in self.distill.split(",")]
+        for name in names:
+            if name not in LOSSES:
+                raise InputError("--distill", f"{name!r} is not allowed; allowed: {', '.join(LOSSES)}, with commas "
+                                              "between")
+        if self.teacher == "none":
+            raise InputError("--distill", f"{names[0]} needs a teacher; leave out --teacher none")
+        layers = [name for name in names if name != "logits"]
+        if self.theseus and layers:
+            raise InputError("--distill", f"{layers[0]} compares the layers of a whole student, and with --theseus "
+                                          "some are another's; take --distill logits")
+        return tuple(name for name in LOSSES if name in names)
+
+    def command(self, *what: str) -> str:
+        """The command that asks for it, of a subnet's or run's name and what belongs to that."""
+        given = {"--init": self.init != "inherit" and self.init, "--distill": self.distill, "--out": self.out,
+                 "--teacher": self.teacher != "supernet" and self.teacher}
+        words = ["nas", "retrain", *what]
+        for option, value in given.items():
+            words += [option, str(value)] if value else []
+        words += ["--theseus"] if self.theseus else []
+        for key, value in self.settings.items():
+            words += ["--set", f"{key}={value}"]
+        return shlex.join(words)
+
+
+def make_config(asked: Asked, base: Recipe, **known: Any) -> RetrainConfig:
+    """The config of a retraining in a run with the recipe `base`. Raises InputError with what is wrong."""
+    distill = asked.losses()
+    own = {key: value for key, value in asked.settings.items() if key in NEEDS}
+    others = {key: value for key, value in asked.settings.items() if key not in NEEDS}
+    faults = [Fault(key, f"has no effect without {_option(NEEDS[key])}") for key in own
+              if NEEDS[key] not in _wanted(distill, asked.theseus)]
+    faults += [Fault(key, "is for supernets; a subnet is one architecture") for key in others if key in OF_SUPERNETS]
+    faults += [Fault(key, f"unknown setting; allowed: {', '.join((*NEEDS, *Recipe.model_fields))}") for key in others
+               if key not in Recipe.model_fields]
+    if faults:
+        raise InputError("--set", faults)
+    training = retrain_recipe(base, others)
+    if training.layerdrop and (asked.theseus or {"features", "attention"} & {*distill}):
+        raise InputError("--set", [Fault("layerdrop", "leaves out layers that the teacher's are compared with; take 0, "
+                                                      "or --distill logits")])
+    try:
+        return RetrainConfig.model_validate({**known, **own, "init": asked.init, "distill": distill,
+                                             "theseus": asked.theseus, "training": training})
+    except ValidationError as error:
+        raise InputError("nas retrain", list(faults_of(error, RetrainConfig))) from None
+
+
+def retrain_recipe(base: Recipe, settings: Mapping[str, str]) -> Recipe:
+    """The supernet's recipe for one architecture: a share of its steps, without LayerDrop.
+
+    In fewer or more steps the learning rate takes the same course.
+    """
+    start = base.model_copy(update={"strategy": "largest", "layerdrop": 0.0, "steps": -(-base.steps // SHARE)})
+    made = make_recipe(settings, start)
+    if "warmup" in settings:
+        return made
+    return made.model_copy(update={"warmup": round(base.warmup * made.steps / base.steps)})
+
+
+def read_config(path: Path) -> RetrainConfig:
+    """The config a retraining was begun with. Raises InputError for a damaged file."""
+    try:
+        return RetrainConfig.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        raise InputError(str(path), f"cannot be read; delete {path.parent} to start anew") from None
+
+
+def _wanted(distill: Sequence[str], theseus: bool) -> set[str]:
+    """What is asked for, in the words of `NEEDS`."""
+    return {*distill, *(["teacher"] if distill else []), *(["theseus"] if theseus else [])}
+
+
+def _option(needed: str) -> str:
+    return {"theseus": "--theseus", "teacher": "a teacher"}.get(needed, f"--distill {needed}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "nothing"
+    return "not given" if value is None else str(value)
