@@ -60,7 +60,7 @@ def test_missing_options(capsys, left_out, says):
     (("--set", "weight_decay=inf"), "weight_decay: 'inf' is not allowed: input should be a finite number"),
     (("--set", "seed=-1"), "seed: '-1' is not allowed"),
     (("--set", f"seed={2**63}"), "seed: '9223372036854775808' is not allowed: input should be less than"),
-    (("--set", "strategy=sandwitch"), "strategy: 'sandwitch' is not allowed: input should be 'sandwich', 'single'"),
+    (("--set", "strategy=sandwitch"), "strategy: 'sandwitch' is not allowed: input should be 'sandwich', 'balanced'"),
     (("--set", "checkpointing=maybe"), "checkpointing: 'maybe' is not allowed: input should be a valid boolean"),
     (("--set", "keep"), "--set: 'keep' has to be KEY=VALUE"),
     (("--set", "=3"), "--set: '=3' has to be KEY=VALUE"),
