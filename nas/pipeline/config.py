@@ -1,0 +1,129 @@
+"""The file of a whole pipeline: every stage's settings, checked once before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from nas import tasks
+from nas.config import RunConfig, make_recipe
+from nas.search.config import SearchConfig, make_search
+from nas.search.picking import Choice
+from search_spaces import Fault, InputError, load_space
+from search_spaces.loader import parse_yaml
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DevicePart(_Part):
+    """A device to profile, to search for and to measure on."""
+
+    device: str = Field(description="a shipped device (see nas devices) or a YAML file")
+    budget: str = Field("3m", description="time for timing")
+    check: int = Field(0, ge=0, description="whole models that predictions are compared with; 0: none")
+
+
+class PickPart(_Part):
+    """Which architectures go on from the search; see nas extract."""
+
+    max: tuple[str, ...] = Field((), description="limits, such as latency:cpu=12ms; the best within them")
+    min: tuple[str, ...] = Field((), description="limits from below")
+    knee: bool = Field(False, description="the knee of the front")
+    top: int | None = Field(None, ge=1, description="so many of the best")
+    all_pareto: bool = Field(False, description="the whole front")
+    device: str | None = Field(None, description="whose front is meant")
+
+    def choice(self) -> Choice:
+        """The same as the extraction takes it. Raises InputError where it is not one way to choose."""
+        found = Choice(knee=self.knee, top=self.top, all_pareto=self.all_pareto, most=self.max, least=self.min,
+                       device=self.device)
+        found.check()
+        return found
+
+
+class RetrainPart(_Part):
+    """How what was picked is trained on its own; see nas retrain."""
+
+    init: Literal["inherit", "scratch"] = Field("inherit", description="where the weights start")
+    teacher: str = Field("supernet", description="supernet, none, or a subnet's folder")
+    distill: str | None = Field(None, description="logits, features, attention, with commas between")
+    theseus: bool = Field(False, description="layers replace those of a larger model one by one")
+    training: dict[str, Any] = Field(default_factory=dict, description="settings, as nas settings lists them")
+
+
+class ExportPart(_Part):
+    """A format to ship; see nas export."""
+
+    format: str = Field(description="onnx, executorch, torch-export or huggingface")
+    int8: bool = Field(False, description="quantised")
+
+
+class PipelineConfig(_Part):
+    """Everything that `nas run` does."""
+
+    schema_version: Literal[1] = 1
+    run: str = Field(description="the run's name: everything goes to runs/NAME")
+    space: str = Field(description="a shipped space or a YAML file")
+    task: str = Field(description="lm, classification or translation")
+    data: dict[str, str] = Field(default_factory=dict, description="as nas train --data; none for the embedded data")
+    training: dict[str, Any] = Field(default_factory=dict, description="settings, as nas settings lists them")
+    devices: tuple[DevicePart, ...] = Field((), description="devices to profile, search for and measure on")
+    search: dict[str, Any] = Field(default_factory=dict, description="trials, max, sampler, ... as nas search has them")
+    pick: PickPart = Field(PickPart(knee=True), description="which architectures go on")
+    retrain: RetrainPart | None = Field(RetrainPart(), description="how they are trained on; null: not at all")
+    export: tuple[ExportPart, ...] = Field((), description="formats to ship them in")
+    measure: bool = Field(True, description="whether they are timed on every device")
+
+    def run_config(self) -> RunConfig:
+        """What the training takes."""
+        return RunConfig(space=self.space, task=self.task, data=self.data,
+                         training=make_recipe({name: str(value) for name, value in self.training.items()}))
+
+    def search_settings(self) -> dict[str, Any]:
+        """What the search takes; without objectives those it would have without a config."""
+        return {"devices": tuple(each.device for each in self.devices), **self.search}
+
+    def check(self) -> None:
+        """Raises InputError for everything that can be known to be wrong before the first stage."""
+        tasks.get(self.task).check(load_space(self.space))
+        self.run_config()
+        unknown = sorted({"devices", "inputs", "schema_version"} & set(self.search))
+        if unknown:
+            raise InputError(f"search.{unknown[0]}", "is not allowed; the devices stand under devices")
+        settings: SearchConfig = make_search(self.search_settings(), "search")
+        settings.measures(tasks.get(self.task)) if "objectives" in self.search else None
+        settings.limits(tasks.get(self.task))
+        self.pick.choice()
+
+
+def read_pipeline(path: Path) -> PipelineConfig:
+    """A config from its file, checked. Raises InputError with everything that is wrong."""
+    try:
+        found = PipelineConfig.model_validate(parse_yaml(path.read_text("utf-8"), str(path)))
+    except FileNotFoundError:
+        raise InputError(str(path), "does not exist; nas init writes one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(str(path), f"cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'})") from None
+    except ValidationError as error:
+        raise InputError(str(path), list(_faults(error))) from None
+    try:
+        found.check()
+    except InputError as error:
+        raise InputError(f"{path}: {error.where}" if error.where else str(path), list(error.faults)) from None
+    return found
+
+
+def _faults(error: ValidationError) -> Iterator[Fault]:
+    for item in error.errors():
+        key = ".".join(map(str, item["loc"]))
+        if item["type"] == "extra_forbidden":
+            yield Fault(key, "unknown key; nas init writes a file with all of them")
+        elif item["type"] == "missing":
+            yield Fault(key, "is missing")
+        else:
+            yield Fault(key, f"{item['input']!r} is not allowed: {item['msg'][0].lower()}{item['msg'][1:]}")

@@ -1,0 +1,69 @@
+"""What of a pipeline is done: `pipeline.json` in the run's folder, written whole after every change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from nas.run_dir import write_json
+from search_spaces import InputError
+
+NAME = "pipeline.json"
+
+
+class Entry(BaseModel):
+    """One stage.
+
+    Args:
+        inputs: digest of everything that decides it.
+        state: `again` where what is there has to be put aside first.
+        output: folders of subnets that it made.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    inputs: str
+    state: Literal["again", "begun", "done"]
+    seconds: float = 0.0
+    output: tuple[str, ...] = ()
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    schema_version: Literal[1] = 1
+    stages: dict[str, Entry] = Field(default_factory=dict)
+
+
+class Record:
+    """The entries of all stages. Raises InputError for a damaged file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        try:
+            self._file = _File.model_validate(json.loads(self.path.read_text("utf-8"))) if self.path.is_file() else \
+                _File()
+        except (OSError, ValueError, ValidationError):
+            raise InputError(str(self.path), "is damaged; delete it: stages that are done are then gone through again, "
+                                             "which takes little time") from None
+
+    def get(self, stage: str) -> Entry | None:
+        """What is known of a stage."""
+        return self._file.stages.get(stage)
+
+    def put(self, stage: str, entry: Entry) -> None:
+        """Keep what is known of a stage."""
+        self._file.stages[stage] = entry
+        if self.path.parent.is_dir():
+            write_json(self.path, self._file.model_dump())
+
+    def again(self, stages: Iterable[str]) -> None:
+        """Have stages done anew."""
+        for stage in stages:
+            known = self.get(stage)
+            if known is not None:
+                self.put(stage, known.model_copy(update={"state": "again"}))

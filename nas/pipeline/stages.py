@@ -1,0 +1,339 @@
+"""The stages of a pipeline: what each depends on, how it is done, and how it is made to be done anew."""
+
+from __future__ import annotations
+
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rich.console import Console
+
+from hardware_profiles.stored import folder_of
+from nas.pipeline.config import PipelineConfig
+from nas.run_dir import RunDir
+from search_spaces import InputError
+
+
+class StoppedError(Exception):
+    """The user stopped a stage; the same command goes on with it."""
+
+
+@dataclass
+class Work:
+    """What stages share: the config, and the subnets that the last one made."""
+
+    config: PipelineConfig
+    console: Console
+    subnets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def run(self) -> RunDir:
+        """The run's folder."""
+        return RunDir(self.config.run)
+
+    @property
+    def picked(self) -> tuple[str, ...]:
+        """The folders that are shipped: retrained where that was asked for."""
+        return self.subnets.get("retrain") or self.subnets.get("extract", ())
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The names of the devices."""
+        return tuple(each.device for each in self.config.devices)
+
+
+class Stage(ABC):
+    """One stage; `needs` are the stages whose results it reads."""
+
+    name: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def wanted(self, config: PipelineConfig) -> bool:
+        """Whether a config asks for it."""
+        return True
+
+    @abstractmethod
+    def settings(self, config: PipelineConfig) -> Any:
+        """What of the config decides it, as plain data."""
+
+    @abstractmethod
+    def do(self, work: Work) -> Sequence[str]:
+        """Do it, or go on with it; gives the folders of subnets it made. Raises InputError, StoppedError."""
+
+    def undo(self, work: Work) -> None:  # noqa: B027 - nothing by default
+        """Put aside what an earlier one made, where it would be gone on with."""
+
+
+class Prepare(Stage):
+    """The run's folder and its data."""
+
+    name = "prepare"
+
+    def settings(self, config: PipelineConfig) -> Any:
+        """The space, the data and the training."""
+        return config.run_config().model_dump(mode="json")
+
+    def do(self, work: Work) -> Sequence[str]:
+        """Make the run, unless it is there."""
+        from nas.train_command import begin
+
+        begin(work.run.name, work.config.run_config(), work.console)
+        return ()
+
+    def undo(self, work: Work) -> None:
+        """The whole run goes aside."""
+        if work.run.path.exists():
+            put_aside(work.run.path, work)
+
+
+class Profile(Stage):
+    """A latency table of every device, with the vocabulary that the data need."""
+
+    name, needs = "profile", ("prepare",)
+
+    def wanted(self, config: PipelineConfig) -> bool:
+        """With devices."""
+        return bool(config.devices)
+
+    def settings(self, config: PipelineConfig) -> Any:
+        """The devices."""
+        return [each.model_dump() for each in config.devices]
+
+    def do(self, work: Work) -> Sequence[str]:
+        """Profile what has no prices yet, and check it where asked to."""
+        from nas import profile_command
+
+        for each in work.config.devices:
+            for n in (None, each.check) if each.check else (None,):
+                done = profile_command.profile(each.device, str(work.run.path), each.budget, None, [], n, None,
+                                               work.console)
+                if done is None:
+                    raise StoppedError
+                work.console.print(done.table())
+        return ()
+
+    def undo(self, work: Work) -> None:
+        """The profiles go aside."""
+        for name in work.devices:
+            if (folder_of(name) / "profile.yaml").is_file():
+                put_aside(folder_of(name), work)
+
+
+class Train(Stage):
+    """The supernet."""
+
+    name, needs = "train", ("prepare",)
+    FILES = ("checkpoints", "metrics.csv", "tensorboard", "supernet.safetensors")
+
+    def settings(self, config: PipelineConfig) -> Any:
+        """Nothing of its own: see `Prepare`."""
+        return None
+
+    def do(self, work: Work) -> Sequence[str]:
+        """Train to the end."""
+        from nas.train_command import train
+
+        if not work.run.weights_path.is_file() and not train(
+                space=None, task=None, data=[], run=None, settings=[], resume=work.run.name, workers=1,
+                address="local", console=work.console):
+            raise StoppedError
+        return ()
+
+    def undo(self, work: Work) -> None:
+        """What was trained goes aside."""
+        there = [work.run.path / name for name in self.FILES if (work.run.path / name).exists()]
+        aside = free(work.run.path / "trainings" / "1") if there else work.run.path
+        for path in there:
+            aside.mkdir(parents=True, exist_ok=True)
+            shutil.move(path, aside / path.name)
+
+
+class Search(Stage):
+    """Architectures that nothing beats."""
+
+    name, needs = "search", ("profile", "train")
+
+    def settings(self, config: PipelineConfig) -> Any:
+        """The search's own."""
+        return config.search_settings()
+
+    def do(self, work: Work) -> Sequence[str]:
+        """Search to the end."""
+        from nas.search_command import Cluster, search
+
+        settings = {} if (work.run.path / "search.yaml").is_file() else work.config.search_settings()
+        found = search(work.run.name, settings, None, False, Cluster(), work.console)
+        if not found.finished:
+            raise StoppedError
+        work.console.print(found.table())
+        return ()
+
+    def undo(self, work: Work) -> None:
+        """The older search goes aside; what it evaluated is still known."""
+        from nas.search_command import put_aside as aside
+
+        aside(work.run, work.console)
+
+
+class Extract(Stage):
+    """The picked architectures as models of their own."""
+
+    name, needs = "extract", ("search",)
+
+    def settings(self, config: PipelineConfig) -> Any:
+        """How they are picked."""
+        return config.pick.model_dump()
+
+    def do(self, work: Work) -> Sequence[str]:
+        """Pick and cut out."""
+        from nas.extract import extract
+
+        found = extract(work.run.name, work.config.pick.choice(), work.console)
+        work.console.print(found.table())
+        return [str(each.path) for each in found.subnets]
+
+    def undo(self, work: Work) -> None:
+        """Subnets of other weights go aside."""
+        for path in work.subnets.get("extract", ()):
+            if Path(path).exists():
+                put_aside(Path(path), work)
+
+
+class Retrain(Stage):
+    """What was picked, trained on its own."""
+
+    name, needs = "retrain", ("extract",)
+
+    def wanted(self, config: PipelineConfig) -> bool:
+        """Unless it is null."""
+        return config.retrain is not None
+
+    def settings(self, config: PipelineConfig) -> Any:
+        """The retraining's own."""
+        return config.retrain.model_dump() if config.retrain else None
+
+    def do(self, work: Work) -> Sequence[str]:
+        """Retrain one after the other."""
+        from nas.retrain_command import retrain_one
+        from nas.retrain_config import Asked
+
+        part = work.config.retrain
+        assert part is not None, "see wanted"
+        asked = Asked(part.init, part.teacher, part.distill, part.theseus,
+                      {name: str(value) for name, value in part.training.items()})
+        made = []
+        for path in work.subnets["extract"]:
+            found = retrain_one(path, asked, work.console)
+            if found is None:
+                raise StoppedError
+            work.console.print(found.table())
+            made += [str(each.after.path) for each in found.results]
+        return made
+
+    def undo(self, work: Work) -> None:
+        """Retrained subnets go aside."""
+        for path in work.subnets.get("retrain", ()):
+            if Path(path).exists():
+                put_aside(Path(path), work)
+
+
+class Export(Stage):
+    """What is shipped, in every format."""
+
+    name, needs = "export", ("extract", "retrain")
+
+    def wanted(self, config: PipelineConfig) -> bool:
+        """With formats."""
+        return bool(config.export)
+
+    def settings(self, config: PipelineConfig) -> Any:
+        """The formats."""
+        return [each.model_dump() for each in config.export]
+
+    def do(self, work: Work) -> Sequence[str]:
+        """Write and compare every format."""
+        from nas.export_command import Asked, export
+
+        for path in work.picked:
+            for each in work.config.export:
+                work.console.print(export(path, Asked(each.format, each.int8), work.console).table())
+        return ()
+
+
+class Measure(Stage):
+    """What is shipped, timed on every device."""
+
+    name, needs = "measure", ("extract", "retrain", "profile")
+
+    def wanted(self, config: PipelineConfig) -> bool:
+        """With devices."""
+        return config.measure and bool(config.devices)
+
+    def settings(self, config: PipelineConfig) -> Any:
+        """Nothing of its own."""
+        return None
+
+    def do(self, work: Work) -> Sequence[str]:
+        """Measure all of them in one session of each device."""
+        from nas.measure_command import run
+
+        found = run(work.picked, work.devices, "prefill", "1m", work.console)
+        if found is None:
+            raise StoppedError
+        work.console.print(found.table())
+        return ()
+
+
+class Report(Stage):
+    """The page that shows it all."""
+
+    name, needs = "report", ("prepare", "profile", "train", "search", "extract", "retrain", "export", "measure")
+
+    def settings(self, config: PipelineConfig) -> Any:
+        """Nothing of its own."""
+        return None
+
+    def do(self, work: Work) -> Sequence[str]:
+        """Write it."""
+        from nas.report_command import report
+
+        report(work.run.name, None)
+        return ()
+
+
+STAGES: tuple[Stage, ...] = (Prepare(), Profile(), Train(), Search(), Extract(), Retrain(), Export(), Measure(),
+                             Report())
+"""In the order they are done."""
+
+
+def names() -> tuple[str, ...]:
+    """What the stages are called."""
+    return tuple(stage.name for stage in STAGES)
+
+
+def after(first: str) -> list[str]:
+    """A stage and those that read its results, directly or not. Raises InputError where there is none."""
+    if first not in names():
+        raise InputError("--from", f"{first!r} is no stage; allowed: {', '.join(names())}")
+    found = [first]
+    for stage in STAGES:
+        if set(stage.needs) & set(found) and stage.name not in found:
+            found.append(stage.name)
+    return found
+
+
+def put_aside(path: Path, work: Work) -> None:
+    """Rename a folder so that its name is free."""
+    aside = free(path.with_name(f"{path.name}-old-1"))
+    path.rename(aside)
+    work.console.print(f"what was in {path} is in {aside} now", markup=False)
+
+
+def free(path: Path) -> Path:
+    """The path, or the next one with a higher number at its end that does not exist."""
+    stem = path.name.rstrip("0123456789")
+    number = next(n for n in range(1, 10**6) if not path.with_name(f"{stem}{n}").exists())
+    return path.with_name(f"{stem}{number}")

@@ -1,0 +1,168 @@
+"""All stages of a config: done once, gone on with, done anew where something changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hardware_profiles.runtimes import torch_eager
+from nas.pipeline import stages
+from nas.pipeline.stages import STAGES, after
+from nas.run_dir import RunDir
+from tests.nas.profiling.test_profile import made_up_seconds
+from tests.nas.runs import nas, refused
+
+DEVICE = """
+{schema_version: 1, name: here, description: a machine of made-up times, kind: cpu, runtime: torch-eager,
+ phases: [prefill], timing: {least_rounds: 3, most_rounds: 3, calibration: 8, copies: 2}}
+"""
+CONFIG = """
+schema_version: 1
+run: p
+space: space.yaml
+task: lm
+data: {train: text.txt, vocab_size: '60'}
+training: {steps: 4, batch_size: 2, warmup: 0, lr: 0.01, evaluate_limit: 4, n_random: 1, device: cpu}
+search: {trials: 8, limit: 4}
+pick: {knee: true}
+retrain: {training: {steps: 3}}
+"""
+
+
+@pytest.fixture
+def config(here: Path) -> Path:
+    path = Path("p.yaml")
+    path.write_text(CONFIG, "utf-8")
+    return path
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch, config: Path) -> str:
+    """A device whose times follow from what is run; gives a config that names it."""
+    monkeypatch.setattr(torch_eager, "load", lambda module, inputs, options: partial(float, made_up_seconds(module,
+                                                                                                            inputs)))
+    monkeypatch.setattr("nas.profiling.stage.fit_memory", lambda *_: None)
+    Path("here.yaml").write_text(DEVICE, "utf-8")
+    text = CONFIG + "devices: [{device: here.yaml, budget: 1s, check: 4}]\n"
+    config.write_text(text, "utf-8")
+    return text
+
+
+def stage_lines(out: str) -> dict[str, str]:
+    lines = [line.split("] ", 1)[1] for line in out.splitlines() if line.startswith("[") and "/" in line.split("]")[0]]
+    return dict(line.split(": ", 1) for line in lines)
+
+
+def made(run: str = "p") -> dict[str, bytes]:
+    """Everything that has to be the same however often a pipeline was killed; measured times are not."""
+    folder = Path("runs", run)
+    weights = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("model.safetensors")}
+    return {**weights, **{name: (folder / name).read_bytes() for name in ("supernet.safetensors", "trials.csv")}}
+
+
+def test_everything_is_done_once_and_then_nothing(config: Path, device: str, capsys: Any) -> None:
+    code, out, err = nas(capsys, "run", "p.yaml")
+    assert (code, err) == (0, ""), err
+    assert set(stage_lines(out).values()) == {"runs"} and Path("runs/p/report.html").is_file()
+    subnets = sorted(path.name for path in Path("runs/p/subnets").iterdir() if not path.name.startswith("."))
+    assert len(subnets) == 2 and subnets[1] == f"{subnets[0]}-retrained"
+    facts = json.loads(Path("runs/p/subnets", subnets[1], "metrics.json").read_text("utf-8"))
+    assert facts["measured"] and [each["stage"] for each in facts["made"]] == ["extract", "retrain"]
+    before = made()
+    code, out, _ = nas(capsys, "run", "p.yaml")
+    assert code == 0 and set(stage_lines(out).values()) == {"done already"} and made() == before
+    data = json.loads(nas(capsys, "run", "p.yaml", "--dry-run", "--json")[1])
+    assert [row["does"] for row in data["plan"]] == ["done already"] * len(data["plan"])
+
+    config.write_text(device.replace("trials: 8", "trials: 9"), "utf-8")
+    code, out, err = nas(capsys, "run", "p.yaml")
+    told = stage_lines(out)
+    assert (code, err) == (0, "")
+    assert {name for name, does in told.items() if does == "done already"} == {"prepare", "profile", "train"}
+    assert len(Path("runs/p/trials.csv").read_text("utf-8").splitlines()) == 10
+    config.write_text(device.replace("steps: 4", "steps: 5"), "utf-8")
+    assert "steps is 4 in the run, asked for 5" in refused(capsys, "run", "p.yaml")
+    assert nas(capsys, "run", "p.yaml", "--from", "prepare")[0] == 0
+    assert Path("runs/p-old-1/supernet.safetensors").is_file()
+
+
+def test_a_stage_done_anew_takes_along_what_depends_on_it():
+    assert after("search") == ["search", "extract", "retrain", "export", "measure", "report"]
+    assert after("profile") == ["profile", "search", "extract", "retrain", "export", "measure", "report"]
+    assert after("report") == ["report"]
+    order = [stage.name for stage in STAGES]
+    assert all(order.index(needed) < place for place, stage in enumerate(STAGES) for needed in stage.needs)
+
+
+def test_a_killed_pipeline_ends_as_one_that_was_not(config: Path, capsys: Any) -> None:
+    """Killed at the beginning and at the end of stages."""
+    assert nas(capsys, "run", "p.yaml")[0] == 0
+    wanted = made()
+    Path("runs/p").rename("runs/q")
+    code = """
+import os, signal, sys
+from nas.cli import main
+from hardware_profiles.runtimes import torch_eager
+from nas.pipeline import stages
+name, when = sys.argv.pop(1).split("/")
+stage = next(each for each in stages.STAGES if each.name == name)
+honest = stage.do
+def do(work):
+    if when == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    honest(work)
+    os.kill(os.getpid(), signal.SIGKILL)
+stage.do = do
+main()
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    for moment in ("train/after", "search/before", "search/after", "extract/after", "retrain/after"):
+        killed = subprocess.run([sys.executable, "-c", code, moment, "run", "p.yaml"], capture_output=True,
+                                timeout=600, env=environment)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert nas(capsys, "run", "p.yaml")[0] == 0
+    assert made() == wanted
+
+
+def test_ctrl_c_says_how_to_go_on(config: Path, capsys: Any, monkeypatch: Any) -> None:
+    def stopped(*rest: Any) -> None:
+        raise stages.StoppedError
+
+    monkeypatch.setattr(stages.Train, "do", stopped)
+    code, _, err = nas(capsys, "run", "p.yaml")
+    assert code == 130 and "go on with: nas run p.yaml" in err
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize(("change", "says"), [
+    (("task: lm", "task: poetry"), "unknown 'poetry'"),
+    (("trials: 8", "trials: none"), "trials"),
+    (("steps: 4", "stepps: 4"), "stepps"),
+    (("run: p", "runn: p"), "runn: unknown key"),
+    (("pick: {knee: true}", "pick: {knee: true, top: 2}"), "exclude each other"),
+    (("search: {trials: 8", "search: {max: [params=lots], trials: 8"), "lots"),
+    (("space: space.yaml", "space: nowhere.yaml"), "nowhere.yaml"),
+])
+def test_a_wrong_config_is_refused_before_anything_is_made(config: Path, capsys: Any, change: tuple[str, str],
+                                                           says: str) -> None:
+    config.write_text(CONFIG.replace(*change), "utf-8")
+    assert says in refused(capsys, "run", "p.yaml")
+    assert not Path("runs").exists()
+
+
+def test_init_writes_a_config_that_can_be_run(here: Path, capsys: Any) -> None:
+    code, out, err = nas(capsys, "init", "--yes")
+    assert (code, err) == (0, "") and "nas run pipeline.yaml" in out
+    code, out, err = nas(capsys, "run", "pipeline.yaml", "--dry-run")
+    assert (code, err) == (0, "") and out.count("runs") == 8 and not Path("runs").exists()
+    assert "exists; name another" in refused(capsys, "init", "--yes")
+    assert "--from: 'dinner' is no stage" in refused(capsys, "run", "pipeline.yaml", "--from", "dinner")
+    assert not RunDir("first").path.exists()
