@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint parity kills bench clean
+.PHONY: help install demo test lint parity roundtrip kills bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,6 +33,9 @@ lint: $(VENV)/.installed-dev ## check style and types
 
 parity: $(VENV)/.installed-dev ## compare the supernet with extracted models, 200 per space
 	$(BIN)/python -m tests.parity --per-space 200
+
+roundtrip: $(VENV)/.installed-dev ## compare the supernet with every export of extracted models, 20 per family
+	$(BIN)/python -m tests.round_trip --per-family 20
 
 kills: $(VENV)/.installed-dev ## kill trainings and searches at random moments and compare what they end with
 	$(BIN)/python -m tests.kills --kills 20

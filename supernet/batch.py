@@ -47,13 +47,14 @@ class Batch:
 
     def part(self, rank: int, world: int) -> Batch:
         """The rows that worker `rank` of `world` takes."""
-        return self._map(lambda tensor: tensor[rank::world]) if world > 1 else self
+        return self.map(lambda tensor: tensor[rank::world]) if world > 1 else self
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on a device."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
+        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
 
-    def _map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+    def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """The same batch, every tensor changed."""
         def changed(tensor: Tensor | None) -> Tensor | None:
             return None if tensor is None else change(tensor)
 

@@ -21,7 +21,7 @@ class Rewritten(TorchFunctionMode):
     """While a module is traced, calls what XNNPACK does not take by operators that it does take.
 
     PyTorch's own decompositions build the causal mask at every call, guard the softmax against rows that see nothing,
-    and keep norms whole; each of these leaves the delegate and comes back.
+    and keep norms whole; each of these leaves the delegate and comes back. A padding mask is taken to leave something.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -35,18 +35,22 @@ class Rewritten(TorchFunctionMode):
 
 def _plain(q: Tensor, k: Tensor, v: Tensor, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
            scale: float | None = None, enable_gqa: bool = False) -> bool:
-    return attn_mask is None and not enable_gqa
+    padding = attn_mask is not None and attn_mask.dtype == torch.bool and tuple(attn_mask.shape[1:3]) == (1, 1)
+    return (attn_mask is None or padding) and not enable_gqa
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
            scale: float | None = None, enable_gqa: bool = False) -> Tensor:
-    """Attention with the mask as a constant, over (batch x heads, n, head_dim)."""
+    """Attention over (batch x heads, n, head_dim), the causal mask a constant, a mask of padding (batch, 1, 1, m)."""
     n, m = q.shape[-2], k.shape[-2]
     flat_q, flat_k, flat_v = (each.reshape(-1, *each.shape[-2:]) for each in (q, k, v))
     factor = torch.full((1,), q.shape[-1] ** -0.5 if scale is None else scale, dtype=q.dtype)
     scores = torch.bmm(flat_q * factor, flat_k.transpose(1, 2))
     if is_causal and m > 1:
         scores = scores + torch.full((n, m), HIDDEN, dtype=q.dtype).triu(1)
+    if attn_mask is not None:
+        hidden = torch.logical_not(attn_mask).to(q.dtype) * torch.full((1,), HIDDEN, dtype=q.dtype)
+        scores = (scores.reshape(*q.shape[:-1], m) + hidden).reshape(-1, n, m)
     return torch.bmm(scores.softmax(-1), flat_v).reshape(*q.shape[:-1], v.shape[-1])
 
 
@@ -94,13 +98,20 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = Fa
     return F.dropout(x, p, training, inplace) if training else x
 
 
+def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """Zeros by a product, which the delegate takes; another value as it was."""
+    if not isinstance(value, (int, float)) or value != 0 or not x.is_floating_point():
+        return x.masked_fill(mask, value)
+    return x * torch.logical_not(mask).to(x.dtype)
+
+
 def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
     """x + value * a * b, without the casts that PyTorch puts in between."""
     return x + (a * b if value == 1 else a * b * torch.full((1,), value, dtype=x.dtype))
 
 
 _REWRITES: dict[Any, Callable[..., Any]] = {F.layer_norm: layer_norm, F.rms_norm: rms_norm,
-                                            F.dropout: dropout,
+                                            F.dropout: dropout, Tensor.masked_fill: masked_fill,
                                             Tensor.repeat_interleave: repeat_interleave, torch.addcmul: addcmul}
 
 

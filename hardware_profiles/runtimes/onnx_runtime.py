@@ -1,7 +1,8 @@
 """ONNX Runtime, on the CPU or through one of its other execution providers.
 
 int8 quantises the weights of matrix products and finds the scale of their inputs at every call. Products of two
-activations, as attention has, stay in fp32: `not_quantised` is their share of the multiply-adds of all products.
+activations, as attention has, and with the weights of groups stay in fp32: `not_quantised` is their share of the
+multiply-adds of all products.
 """
 
 # mypy: disable-error-code="import-untyped, import-not-found"
@@ -12,7 +13,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 SUFFIX = ".onnx"
@@ -42,15 +43,8 @@ def load(source: str, inputs: Any, options: dict[str, Any]) -> Callable[[], floa
     """A function that runs the model once and gives the seconds."""
     import onnxruntime
 
-    provider = _provider(options)
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads, settings.inter_op_num_threads = int(options["threads"]), 1
-    settings.log_severity_level = 3
-    second = ["CUDAExecutionProvider"] if provider == "TensorrtExecutionProvider" else []  # for what TensorRT leaves
-    session = onnxruntime.InferenceSession(str(source), settings, providers=[provider, *second])
-    if session.get_providers()[0] != provider:
-        _refuse(f"{provider} could not be started; see the log of ONNX Runtime for the library it lacks")
-    where = "cuda" if provider in ON_GPU else "cpu"
+    session = _session(source, options)
+    where = "cuda" if session.get_providers()[0] in ON_GPU else "cpu"
     binding = session.io_binding()
     for slot, array in zip(session.get_inputs(), inputs):
         binding.bind_ortvalue_input(slot.name, onnxruntime.OrtValue.ortvalue_from_numpy(array, where, 0))
@@ -64,6 +58,27 @@ def load(source: str, inputs: Any, options: dict[str, Any]) -> Callable[[], floa
         return time.perf_counter() - start
 
     return run
+
+
+def call(source: str, options: dict[str, Any]) -> Callable[[Sequence[Any]], list[Any]]:
+    """A function that gives the outputs for inputs, all of them NumPy arrays."""
+    session = _session(source, options)
+    names = [slot.name for slot in session.get_inputs()]
+    return lambda inputs: list(session.run(None, dict(zip(names, inputs))))
+
+
+def _session(source: str, options: dict[str, Any]) -> Any:
+    import onnxruntime
+
+    provider = _provider(options)
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads, settings.inter_op_num_threads = int(options["threads"]), 1
+    settings.log_severity_level = 3
+    second = ["CUDAExecutionProvider"] if provider == "TensorrtExecutionProvider" else []  # for what TensorRT leaves
+    session = onnxruntime.InferenceSession(str(source), settings, providers=[provider, *second])
+    if session.get_providers()[0] != provider:
+        _refuse(f"{provider} could not be started; see the log of ONNX Runtime for the library it lacks")
+    return session
 
 
 def _provider(options: dict[str, Any]) -> str:
@@ -91,12 +106,23 @@ def compile(module: Any, inputs: Any, path: str, options: dict[str, Any]) -> dic
     Raises:
         InputError: an operator has no ONNX form; it is named.
     """
+    return write(module, inputs, path, options["precision"])
+
+
+def write(module: Any, inputs: Any, path: str, precision: str, sizes: dict[str, int] | None = None,
+          **naming: Any) -> dict[str, float]:
+    """As `compile`; by default its shapes are those of the inputs.
+
+    Args:
+        sizes: of axes that `naming` leaves open, for counting what is not quantised.
+        naming: of `torch.onnx.export`: names of inputs, outputs and open axes, and the opset.
+    """
     part = f"{path}.part"
     try:
-        with _quiet():
-            model, facts = _exported(module, tuple(inputs)), {}
-            if options["precision"] == "int8":
-                facts = _quantise(model, part)
+        with quiet():
+            model, facts = _exported(module, tuple(inputs), naming), {}
+            if precision == "int8":
+                facts = _quantise(model, part, sizes or {})
             else:
                 with open(part, "wb") as file:
                     file.write(model.SerializeToString())
@@ -106,26 +132,28 @@ def compile(module: Any, inputs: Any, path: str, options: dict[str, Any]) -> dic
     return facts
 
 
-def _exported(module: Any, inputs: Any) -> Any:
-    """The model in ONNX; its shapes are those of the inputs."""
+def _exported(module: Any, inputs: Any, naming: dict[str, Any]) -> Any:
     import torch
 
     with torch.no_grad():
-        program = torch.onnx.export(module, inputs, dynamo=True, verbose=False, external_data=False)
+        program = torch.onnx.export(module, inputs, dynamo=True, verbose=False, external_data=False, **naming)
     assert program is not None
     return program.model_proto
 
 
-def _quantise(model: Any, path: str) -> dict[str, float]:
+def _quantise(model: Any, path: str, sizes: dict[str, int]) -> dict[str, float]:
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxscript import optimizer
 
     # Weights that several layers share are still turned around at every use: folded, or they would not be quantised.
     model = optimizer.optimize(model, input_size_limit=sys.maxsize, output_size_limit=sys.maxsize)
-    macs = _macs(model)
+    macs = _macs(model, sizes)
     del model.graph.value_info[:]  # the quantiser turns the weights of a Gemm around, and old shapes would contradict
-    quantize_dynamic(model, path, op_types_to_quantize=["MatMul"], per_channel=True, weight_type=QuantType.QInt8)
+    matrices = {each.name for each in model.graph.initializer if len(each.dims) == 2}
+    stacked = [node.name for node in model.graph.node if node.op_type == "MatMul" and node.input[1] not in matrices]
+    quantize_dynamic(model, path, op_types_to_quantize=["MatMul"], per_channel=True, weight_type=QuantType.QInt8,
+                     nodes_to_exclude=stacked)  # it takes weights of groups, too, which ONNX Runtime then does not run
     left = [node.name.removesuffix("_MatMul") for node in onnx.load(path).graph.node
             if node.op_type in ("MatMul", "Gemm")]
     unknown = set(left) - set(macs)
@@ -135,13 +163,20 @@ def _quantise(model: Any, path: str) -> dict[str, float]:
     return {"not_quantised": sum(macs[name] for name in left) / total if total else 0.0}
 
 
-def _macs(model: Any) -> dict[str, float]:
-    """Name of every matrix product -> its multiply-adds."""
+def _macs(model: Any, sizes: dict[str, int]) -> dict[str, float]:
+    """Name of every matrix product -> its multiply-adds, where open axes have these sizes."""
     import math
 
     import onnx
 
-    graph = onnx.shape_inference.infer_shapes(model).graph
+    closed = onnx.ModelProto()
+    closed.CopyFrom(model)
+    if sizes:
+        del closed.graph.value_info[:]
+        for size in (size for slot in closed.graph.input for size in slot.type.tensor_type.shape.dim):
+            if size.dim_param in sizes:
+                size.dim_value = sizes[size.dim_param]
+    graph = onnx.shape_inference.infer_shapes(closed, data_prop=True).graph
     shapes = {each.name: [size.dim_value for size in each.type.tensor_type.shape.dim]
               for each in (*graph.value_info, *graph.input, *graph.output)}
     shapes.update({each.name: list(each.dims) for each in graph.initializer})
@@ -167,8 +202,8 @@ def _reason(error: BaseException | None) -> str:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Nothing that the exporter says reaches the terminal."""
+def quiet() -> Iterator[None]:
+    """Nothing that libraries say from Python reaches the terminal."""
     import io
     import logging
     import warnings

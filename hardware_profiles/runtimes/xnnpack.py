@@ -15,7 +15,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 SUFFIX = ".pte"
@@ -47,11 +47,7 @@ def load(source: str, inputs: Any, options: dict[str, Any]) -> Callable[[], floa
     """A function that runs the program once and gives the seconds."""
     import torch
 
-    with _quiet():
-        from executorch.extension.pybindings import portable_lib
-
-        _set_threads(portable_lib, int(options["threads"]))
-        program = portable_lib._load_for_executorch(str(source))
+    program = _program(source, options)
     tensors = [torch.from_numpy(each) for each in inputs]
 
     def run() -> float:
@@ -60,6 +56,22 @@ def load(source: str, inputs: Any, options: dict[str, Any]) -> Callable[[], floa
         return time.perf_counter() - start
 
     return run
+
+
+def call(source: str, options: dict[str, Any]) -> Callable[[Sequence[Any]], list[Any]]:
+    """A function that gives the outputs for inputs, all of them NumPy arrays."""
+    import torch
+
+    program = _program(source, options)
+    return lambda inputs: [each.numpy() for each in program.forward([torch.from_numpy(each) for each in inputs])]
+
+
+def _program(source: str, options: dict[str, Any]) -> Any:
+    with _quiet():
+        from executorch.extension.pybindings import portable_lib
+
+        _set_threads(portable_lib, int(options["threads"]))
+        return portable_lib._load_for_executorch(str(source))
 
 
 def _set_threads(library: Any, threads: int) -> None:
@@ -96,6 +108,7 @@ def compile(module: Any, inputs: Any, path: str, options: dict[str, Any]) -> dic
 
 def _lower(module: Any, inputs: Any, quantised: bool) -> Any:
     import torch
+    from executorch.backends.xnnpack.partition.config.xnnpack_config import ConfigPrecisionType
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.backends.xnnpack.utils.configs import get_xnnpack_edge_compile_config
     from executorch.exir import to_edge_transform_and_lower
@@ -104,14 +117,23 @@ def _lower(module: Any, inputs: Any, quantised: bool) -> Any:
 
     from hardware_profiles.runtimes._lowering import Rewritten, without_history
 
+    def delegated(*partitioners: Any) -> Any:
+        return to_edge_transform_and_lower(exported, partitioner=list(partitioners),
+                                           compile_config=get_xnnpack_edge_compile_config())
+
     with torch.no_grad(), without_history():
         with Rewritten():
             exported = torch.export.export(module, inputs)
         if quantised:
             exported = torch.export.export(_quantised(exported.module(), inputs), inputs)
         exported = constant_prop_pass(exported, custom_skip_targets=set(_QUANT_PRIMITIVES))
-        return to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()],
-                                           compile_config=get_xnnpack_edge_compile_config())
+        try:
+            return delegated(XnnpackPartitioner())
+        except AssertionError:  # parts that wait for each other: each quantised map for itself, and then the rest
+            if not quantised:
+                raise
+            one_by_one = XnnpackPartitioner(config_precisions=ConfigPrecisionType.DYNAMIC_QUANT, per_op_mode=True)
+            return delegated(one_by_one, XnnpackPartitioner())
 
 
 def _quantised(module: Any, inputs: Any) -> Any:

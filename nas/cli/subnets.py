@@ -48,7 +48,8 @@ def extract(
     from nas.extract import extract as stage
     from nas.search.picking import Choice
 
-    choice = Choice(key, knee, top, all_pareto, tuple(most or ()), tuple(least or ()), device)
+    choice = Choice(key=key, knee=knee, top=top, all_pareto=all_pareto, most=tuple(most or ()),
+                    least=tuple(least or ()), device=device)
     found = stage(run, choice, screen(as_json))
     show_result(found.to_dict() if as_json else found.table())
 
@@ -127,14 +128,14 @@ def retrain(
     distill: Annotated[str | None, typer.Option(
         "--distill", metavar="LOSSES", show_default=False,
         help="What the teacher is asked for, with commas between: logits, features (the states after layers that "
-             "belong together), attention (their maps). logits,features by default; logits with --theseus.")] = None,
+             "belong together), attention (their maps). logits by default.")] = None,
     theseus: Annotated[bool, typer.Option(
         "--theseus", help="Let the subnet's layers take the places of a larger architecture's one by one.")] = False,
     settings: Annotated[list[str] | None, typer.Option(
         "--set", metavar="KEY=VALUE", show_default=False,
-        help="A setting, several times: temperature, label_share, feature_weight, attention_weight, theseus_start, "
-             "theseus_share, or one of the training, which nas settings lists. Where not given it is the run's, with a "
-             "quarter of its steps.")] = None,
+        help="A setting, several times: temperature, label_share, feature_weight, attention_weight, fade, "
+             "theseus_start, theseus_share, or one of the training, which nas settings lists. Where not given it is "
+             "the run's, with a quarter of its steps.")] = None,
     out: Annotated[str | None, typer.Option("--out", metavar="DIR", show_default=False,
                                             help="The new subnet's folder; SUBNET-retrained by default.")] = None,
     top: Annotated[int | None, typer.Option(
@@ -219,3 +220,59 @@ def compress(
     if found is None:
         raise typer.Exit(130)
     show_result(found.to_dict() if as_json else stage.result_table(found))
+
+
+@app.command(rich_help_panel=SUBNETS)
+def export(
+    subnet: SubnetName,
+    format_name: Annotated[str, typer.Option(
+        "--format", metavar="FORMAT", show_default=False,
+        help="onnx, executorch, torch-export or huggingface; an unknown name lists them.")],
+    int8: Annotated[bool, typer.Option("--int8", help="Quantise the weights on the way; judged by the loss.")] = False,
+    out: Annotated[str | None, typer.Option("--out", metavar="DIR", show_default=False,
+                                            help="The folder; SUBNET/exports/FORMAT by default.")] = None,
+    length: Annotated[int | None, typer.Option(
+        "--length", metavar="N", min=1, show_default=False,
+        help="Tokens of a sequence where the format fixes them (executorch); the context by default.")] = None,
+    most_loss: Annotated[float | None, typer.Option(
+        "--max-loss-increase", metavar="NATS", min=0.0, show_default=False,
+        help="With --int8, the most that the validation loss may rise by; 0.05 by default.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a subnet in a format that others run. What is there of an earlier export is replaced.
+
+    It is compared with the plain model, on validation data where its run is there, and not written where it differs.
+
+    Example: [cyan]nas export first/7b9f --format onnx --int8[/cyan]
+    """
+    from nas import export_command as stage
+
+    found = stage.export(subnet, stage.Asked(format_name, int8, out, length, most_loss), screen(as_json))
+    show_result(found.to_dict() if as_json else found.table())
+
+
+@app.command(rich_help_panel=SUBNETS)
+def measure(
+    names: Annotated[list[str], typer.Argument(
+        metavar="SUBNET|RUN...", show_default=False,
+        help="Subnets' folders, or RUN/KEY with the beginning of a key; a run stands for all its subnets.")],
+    devices: Annotated[list[str], typer.Option(
+        "--device", metavar="DEVICE", show_default=False,
+        help="A profiled device, or a profile's folder; several times.")],
+    phase: Annotated[str, typer.Option("--phase", metavar="PHASE", help="prefill or decode.")] = "prefill",
+    budget: Annotated[str, typer.Option("--budget", metavar="TIME",
+                                        help="For timing on each device, such as 90s or 3m.")] = "1m",
+    as_json: Json = False,
+) -> None:
+    """Time whole subnets on devices, and compare with what their profiles predict. Stopped, it goes on when called
+    again.
+
+    Example: [cyan]nas measure first --device cpu --device cpu-onnxruntime[/cyan]
+    """
+    from nas import measure_command as stage
+
+    found = stage.run(names, devices, phase, budget, screen(as_json))
+    if found is None:
+        print("stopped; what was measured is kept: call again to go on", file=sys.stderr)
+        raise typer.Exit(130)
+    show_result(found.to_dict() if as_json else found.table())

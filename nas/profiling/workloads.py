@@ -64,12 +64,16 @@ class Workload:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(SEED)
             if isinstance(self.what, Architecture):
-                module, inputs = _whole(self.what, self.phase, conditions)
+                module, inputs = _whole(self.model(self.what), self.phase, conditions)
             elif isinstance(self.what, Unit):
                 module, inputs = _stack(self.what, self.phase, self.copies, conditions)
             else:
                 module, inputs = _Empty(), _empty_inputs(self.what, self.phase, conditions)
         return module.eval().requires_grad_(False), inputs
+
+    def model(self, arch: Architecture) -> Transformer:
+        """The plain model of an architecture, with the weights that it is timed with: which ones hardly matters."""
+        return Transformer(arch, seed=SEED)
 
 
 def described(inputs: Sequence[Tensor], high: int) -> list[dict[str, Any]]:
@@ -199,8 +203,8 @@ def _stack(unit: Unit, phase: str, copies: int, conditions: Conditions) -> tuple
     return _Stack(units, True), (x, *memory)
 
 
-def _whole(arch: Architecture, phase: str, conditions: Conditions) -> tuple[nn.Module, tuple[Tensor, ...]]:
-    model = Transformer(arch, seed=SEED).eval()
+def _whole(model: Transformer, phase: str, conditions: Conditions) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    arch = model.arch
     if phase == "prefill":
         n_inputs = 2 if arch.family == "seq2seq" else 1
         return _Whole(model), tuple(torch.randint(arch.vocab_size, (conditions.batch, conditions.length))

@@ -85,20 +85,6 @@ def usable(name):
     return runtime
 
 
-def outputs(path, x):
-    """What a compiled file computes, through its own program's interface."""
-    if path.suffix == ".onnx":
-        import onnxruntime
-
-        session = onnxruntime.InferenceSession(path)
-        return torch.from_numpy(session.run(None, {session.get_inputs()[0].name: x.numpy()})[0])
-    if path.suffix == ".pte":
-        from executorch.extension.pybindings import portable_lib
-
-        return portable_lib._load_for_executorch(str(path)).forward([x])[0]
-    pytest.fail(f"say here how {path.suffix} is run")
-
-
 def every_precision(names):
     return [pytest.param(name, precision, id=f"{name}-{precision}")
             for name in names for precision in runtimes.get(name).PRECISIONS]
@@ -110,7 +96,8 @@ def test_holds_what_the_contract_says(name):
     assert runtime.SUFFIX == "" or runtime.SUFFIX.startswith(".")
     assert runtime.PRECISIONS and set(runtime.PRECISIONS) <= {"fp32", "bf16", "fp16", "int8"}
     assert isinstance(runtime.OPTIONS, tuple)
-    assert callable(runtime.load) and hasattr(runtime, "compile") == bool(runtime.SUFFIX)
+    assert callable(runtime.load)
+    assert hasattr(runtime, "compile") == hasattr(runtime, "call") == bool(runtime.SUFFIX)
     missing = runtime.missing()
     assert missing is None or "\n" not in missing
     if missing is None:
@@ -139,7 +126,7 @@ def test_compiles_what_computes_the_same(name, precision, tmp_path, capfd):
         assert [each.name for each in tmp_path.iterdir()] == [path.name], "one file and nothing beside it"
         with torch.no_grad():
             expected = module(x)
-        error = (outputs(path, x) - expected).abs().max()
+        error = (torch.from_numpy(runtime.call(str(path), options)([x.numpy()])[0]) - expected).abs().max()
         assert error <= (1e-4 if precision == "fp32" else 0.05 * expected.abs().max())
 
 

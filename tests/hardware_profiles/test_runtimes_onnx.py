@@ -38,6 +38,27 @@ def test_quantises_a_linear_map_over_rows(tmp_path):
     assert facts == {"not_quantised": 0.0}
 
 
+class Grouped(nn.Module):
+    """A linear map in two groups after one over all."""
+
+    def __init__(self):
+        super().__init__()
+        self.map, self.groups = nn.Linear(8, 8, bias=False), nn.Parameter(torch.randn(2, 4, 3))
+
+    def forward(self, x):
+        return torch.bmm(self.map(x).reshape(-1, 2, 4).transpose(0, 1), self.groups)
+
+
+def test_leaves_the_weights_of_groups_as_they_are(tmp_path):
+    module, x, path = Grouped().eval(), torch.randn(5, 8), str(tmp_path / "model.onnx")
+    facts = onnx_runtime.compile(module, (x,), path, INT8)
+    assert facts["not_quantised"] == pytest.approx(2 * 4 * 3 / (2 * 4 * 3 + 8 * 8))
+    with torch.no_grad():
+        expected = module(x)
+    found = torch.from_numpy(onnx_runtime.call(path, INT8)([x.numpy()])[0])
+    assert (found - expected).abs().max() < 0.05 * expected.abs().max()
+
+
 def test_refuses_a_provider_that_is_not_there():
     with pytest.raises(InputError, match="'GuessedProvider' is not available here; available: .*CPUExecutionProvider"):
         onnx_runtime.load("model.onnx", [], {"threads": 1, "provider": "GuessedProvider"})

@@ -21,6 +21,9 @@ def test_attention_written_out_is_the_same(n, m, is_causal):
     assert torch.allclose(_lowering.attend(q, k, v, is_causal=is_causal), expected, atol=1e-6)
     assert torch.allclose(_lowering.attend(q, k, v, scale=0.3), F.scaled_dot_product_attention(q, k, v, scale=0.3),
                           atol=1e-6)
+    mask = torch.rand(2, 1, 1, m) > 0.5
+    mask[..., 0] = True
+    assert torch.allclose(_lowering.attend(q, k, v, mask), F.scaled_dot_product_attention(q, k, v, mask), atol=1e-6)
 
 
 def test_norms_and_copies_written_out_are_the_same():
@@ -30,6 +33,7 @@ def test_norms_and_copies_written_out_are_the_same():
              (_lowering.rms_norm(x, (8,), weight, 1e-6), F.rms_norm(x, (8,), weight, 1e-6)),
              (_lowering.rms_norm(x, (8,)), F.rms_norm(x, (8,))),
              (_lowering.rms_norm(x, (3, 8)), F.rms_norm(x, (3, 8))),
+             *((_lowering.masked_fill(x, x > 0, value), x.masked_fill(x > 0, value)) for value in (0.0, 2.0)),
              (_lowering.addcmul(x, x, x, value=0.5), torch.addcmul(x, x, x, value=0.5)),
              *((_lowering.repeat_interleave(x, 3, dim), x.repeat_interleave(3, dim)) for dim in (0, 1, -1))]
     assert all(torch.allclose(ours, theirs, atol=1e-5) for ours, theirs in pairs)

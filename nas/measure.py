@@ -1,0 +1,206 @@
+"""The stage `nas measure`: subnets timed whole on a device, beside what its profile predicts.
+
+They are timed as `nas profile --check` times models: in the device's runtime, through its transport, at the conditions
+of its profile, in turns with each other and with models that were timed when it was profiled. How much slower those are
+now is divided out of all times.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from hardware_profiles.calibration import from_csv
+from hardware_profiles.latency import LatencyModel, phase_steps
+from hardware_profiles.measure import Timing
+from hardware_profiles.provenance import ProfileWarning, changes
+from hardware_profiles.stored import folder_of
+from nas.profiling.speed import known_models, slowdown
+from nas.profiling.timing import Bench, Stop, Watching
+from nas.profiling.workloads import Workload
+from nas.run_dir import locked
+from nas.search.measures import Measure
+from nas.subnet import Measured, Subnet
+from search_spaces import Architecture, InputError
+from supernet import Transformer
+from supernet.pretrained import WEIGHTS
+from supernet.quantised import dequantised
+
+MOST_GAP = 0.10
+"""Between predicted and measured; where it is larger, the profile should be made anew."""
+
+
+@dataclass(frozen=True)
+class Shipped(Workload):
+    """The whole model of a subnet, with its own weights.
+
+    Args:
+        folder: of the subnet.
+        weights: what tells its weights from others of the same architecture.
+    """
+
+    folder: str = ""
+    weights: str = ""
+
+    @classmethod
+    def of(cls, subnet: Subnet, phase: str) -> Shipped:
+        """The workload of a subnet."""
+        digest = hashlib.sha256((subnet.path / WEIGHTS).read_bytes()).hexdigest()
+        return cls(phase, subnet.arch, folder=str(subnet.path.absolute()), weights=digest[:12])
+
+    @property
+    def name(self) -> str:
+        """Beside the architecture, the weights."""
+        return f"{Workload(self.phase, self.what).name}-{self.weights}"
+
+    def model(self, arch: Architecture) -> Transformer:
+        """The plain model of the folder; of a compressed one with the values it computes with."""
+        return dequantised(Transformer.from_pretrained(self.folder))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a device says of one subnet.
+
+    Args:
+        timing: at the speed the device had when it was profiled.
+        predicted_ms: None where its profile has no price for a part; `warning` says which.
+        warning: a sentence, where something is wrong.
+    """
+
+    subnet: Path
+    measure: Measure
+    predicted_ms: float | None
+    timing: Timing
+    slowdown: float
+    warning: str = ""
+
+    @property
+    def gap(self) -> float | None:
+        """How much longer it takes than predicted."""
+        return self.timing.ms / self.predicted_ms - 1 if self.predicted_ms else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"subnet": str(self.subnet), "device": self.measure.device, "phase": self.measure.phase,
+                "predicted_ms": self.predicted_ms, "measured_ms": self.timing.ms, "low": self.timing.low,
+                "high": self.timing.high, "gap": self.gap, "slowdown": self.slowdown, "warning": self.warning}
+
+
+def measure(subnets: Sequence[Subnet], device: str, phase: str, budget_s: float, watching: Watching,
+            stop: Stop) -> list[Found]:
+    """Time subnets on a profiled device, all in one session, and write what was found into their folders.
+
+    Raises:
+        InputError: the device is not profiled or cannot be reached, or a subnet cannot run at its conditions.
+        Stopped: it was asked to end; the same call goes on.
+        Waiting: it is the user's turn to carry a file.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ProfileWarning)  # they are part of the advice
+        model, folder = LatencyModel.load(device), folder_of(device)
+    for subnet in subnets:
+        _check(subnet, model, phase)
+    with locked(folder, "profile"):
+        timings, slower, header = _timed(subnets, model, phase, budget_s,
+                                         Bench(model.stored.device, model.stored.conditions, folder / "work", watching,
+                                               stop), folder)
+    return [_keep(subnet, _found(subnet, model, phase, timing, slower), model, header)
+            for subnet, timing in zip(subnets, timings)]
+
+
+def _check(subnet: Subnet, model: LatencyModel, phase: str) -> None:
+    """Raises InputError where it cannot be timed at the conditions of the profile."""
+    at, context = model.stored.conditions, subnet.arch.context
+    if model.estimated:
+        raise InputError(model.name, "is estimated from a specification: there is no device to measure on")
+    phase_steps(subnet.arch, phase)  # says that an encoder does not decode
+    needed = at.length if phase == "prefill" else at.past + 1
+    if needed > context:
+        raise InputError(str(subnet.path), f"has a context of {context}, and {model.name} was profiled at {needed} "
+                                           "tokens; profile it for the subnet's own run, in another folder")
+
+
+def _timed(subnets: Sequence[Subnet], model: LatencyModel, phase: str, budget_s: float, bench: Bench,
+           folder: Path) -> tuple[list[Timing], float, dict[str, Any]]:
+    """The timings at the profile's speed, how much slower the device is now, and what it says of itself."""
+    known = known_models(from_csv(folder / "models.csv"), phase, _space(model, subnets[0].arch, phase))
+    again, wholes = [Workload(phase, each.arch) for each in known], [Shipped.of(subnet, phase) for subnet in subnets]
+    reference = again[len(again) // 2] if again else wholes[0]
+    names = "".join(sorted(each.name for each in (*wholes, *again)))
+    purpose = f"measure-{phase}-{hashlib.sha256(names.encode()).hexdigest()[:12]}"
+    bench.prepare([*wholes, *again])
+    found = bench.time([*wholes, *again], reference, budget_s, purpose)
+    bench.forget(purpose)
+    _clear(bench, wholes)
+    slower = slowdown(known, found)
+    timings = [found[whole.name] for whole in wholes]
+    return [Timing(each.ms / slower, each.low / slower, each.high / slower, each.n) for each in timings], slower, \
+        bench.header
+
+
+def _clear(bench: Bench, wholes: Sequence[Workload]) -> None:
+    """Delete what was compiled of the subnets' own weights: nobody needs it again."""
+    for whole in wholes:
+        if whole.name in bench.compiled:
+            path = bench.folder / bench.compiled[whole.name].model.file
+            for each in path.parent.glob(f"{path.stem}.*"):
+                each.unlink()
+
+
+def _space(model: LatencyModel, arch: Architecture, phase: str) -> str:
+    """The space by whose models an architecture is predicted; the last one where it fits none."""
+    names = [name for name, known in model.stored.by_space.items() if phase in known]
+    rows = [model.table.get((phase, step.unit)) for step in phase_steps(arch, phase)]
+    fits = (name for name in names if all(row is not None and name in row.spaces for row in rows))
+    return next(fits, names[-1] if names else "")
+
+
+def _found(subnet: Subnet, model: LatencyModel, phase: str, timing: Timing, slower: float) -> Found:
+    what = Measure("latency", model.name, phase)
+    try:
+        predicted = model.predict(subnet.arch, phase)
+    except InputError as error:
+        return Found(subnet.path, what, None, timing, slower, f"not predicted: {error}")
+    found = Found(subnet.path, what, predicted, timing, slower)
+    if abs(found.gap or 0.0) <= MOST_GAP:
+        return found
+    return Found(subnet.path, what, predicted, timing, slower, _advice(subnet, model, phase, found.gap or 0.0))
+
+
+def _advice(subnet: Subnet, model: LatencyModel, phase: str, gap: float) -> str:
+    """What is most likely wrong with a profile that misses, and what to run."""
+    other, whole = changes(model.stored), phase in model.stored.whole
+    if other:
+        why = f"the profile was made under other conditions ({'; '.join(other)})"
+    elif whole:
+        why = "the profile was fitted on models measured elsewhere"
+    elif "interpolated" in model.sources(subnet.arch, phase):
+        why = "some of its parts were not timed but interpolated"
+    elif not any(all(name in model.row(step.unit, phase).spaces for step in phase_steps(subnet.arch, phase))
+                 for name in model.stored.by_space):
+        why = "no profiled space has all its parts"
+    else:
+        why = "the profile does not fit any more"
+    anew = f" after deleting {folder_of(model.name)}" if other or whole else ""
+    return (f"{subnet.path} takes {100 * abs(gap):.0f} % {'longer' if gap > 0 else 'less'} on {model.name} than "
+            f"predicted: {why}; run nas profile {model.stored.device.name} --space {subnet.facts.run} --phase {phase} "
+            f"--budget 10m{anew}")
+
+
+def _keep(subnet: Subnet, found: Found, model: LatencyModel, header: dict[str, Any]) -> Found:
+    """Write what was found into the subnet's folder."""
+    device = model.stored.device
+    conditions = {**model.stored.conditions.model_dump(), "runtime": device.runtime, "precision": device.precision,
+                  "threads": device.threads, "low": found.timing.low, "high": found.timing.high,
+                  "slowdown": found.slowdown, **header.get("versions", {}), "date": str(date.today())}
+    with locked(subnet.path, "subnet"):
+        facts = Subnet.open(str(subnet.path)).facts
+        made = Measured(predicted_ms=found.predicted_ms, measured_ms=found.timing.ms, conditions=conditions)
+        subnet.write_facts(facts.model_copy(update={"measured": {**facts.measured, found.measure.name: made}}))
+    return found

@@ -1,0 +1,83 @@
+"""What every format promises, run over every file of the folder and every family."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+from nas import export as formats
+from nas.export._base import Shipment
+from nas.export_command import RECORD, Asked, export
+from nas.subnet import Subnet
+from supernet import Transformer, extract
+from tests import shipments
+from tests.parity import randomised
+
+NAMES = formats.names()
+FAMILIES = tuple(shipments.SPACES)
+SLOW = ("executorch",)
+"""Formats that are tried on one architecture of each family instead of two."""
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Subnet]]:
+    """Two random subnets of each family; norms and biases are random too."""
+    folder, found = tmp_path_factory.mktemp("shipped"), {}
+    for family in FAMILIES:
+        space, rng = shipments.space(family), random.Random(f"formats {family}")
+        net = randomised(space)
+        found[family] = [shipments.ship(extract(net, space.sample(rng)), folder / f"{family}-{i}") for i in range(2)]
+    return found
+
+
+def usable(name: str) -> object:
+    found = formats.get(name)
+    if found.missing():
+        pytest.skip(found.missing())
+    return found
+
+
+def padded(shipment: Shipment, real: int) -> tuple[torch.Tensor, ...]:
+    """One sequence of the whole length, padding behind so many tokens where that can be said."""
+    tokens = torch.arange(shipment.length)[None] % shipment.arch.vocab_size
+    given = {"attention_mask": (tokens < real).long(), "token_type_ids": torch.zeros_like(tokens)}
+    return tuple(given.get(name, tokens).contiguous() for name in shipment.names)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_holds_what_the_contract_says(name: str) -> None:
+    found = formats.get(name)
+    assert found.__doc__ and isinstance(found.DYNAMIC, bool) and isinstance(found.INT8, bool)
+    assert callable(found.write) and callable(found.load)
+    missing = found.missing()
+    assert missing is None or "\n" not in missing
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_written_computes_the_same(name: str, family: str, shipped: dict[str, list[Subnet]]) -> None:
+    found = usable(name)
+    for subnet in shipped[family][: 1 if name in SLOW else 2]:
+        done = export(str(subnet.path), Asked(name), Console(quiet=True))
+        assert done.record["largest_difference"] <= done.record["tolerance"] == 1e-4
+        assert {RECORD, *done.record["files"]} == {path.name for path in done.folder.iterdir()}
+        assert done.record["bytes"] > 0 and Subnet.open(str(subnet.path)).facts.exports[name] == done.record
+    shipment = Shipment(subnet, subnet.arch.context, False)
+    run = found.load(shipment, done.folder)
+    for real in (shipment.length, shipment.length // 2, 1):
+        inputs = padded(shipment, real)
+        with torch.no_grad():
+            assert torch.allclose(run(inputs), shipment.module(*inputs), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if formats.get(name).INT8])
+def test_int8_is_judged_by_the_loss(name: str, tmp_path: Path) -> None:
+    usable(name)
+    subnet = shipments.ship(Transformer(shipments.space("lm").smallest(), seed=0), tmp_path / "small")
+    done = export(str(subnet.path), Asked(name, int8=True, out=str(tmp_path / "out")), Console(quiet=True))
+    assert done.record["plain_loss"] <= done.record["loss"] <= done.record["plain_loss"] + 0.05
+    assert done.record["most_loss_increase"] == 0.05 and "drawn" in done.record["compared_on"]

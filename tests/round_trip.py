@@ -1,0 +1,115 @@
+"""The supernet against extracted models and against each of their exports: how far outputs differ.
+
+Used by `make roundtrip`; the tests do the same with tiny spaces. Every architecture is tried in a process that ends
+after a few, as compilers keep memory. With --keep, what is finished stays in a file and a stopped run goes on after it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import random
+import sys
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import torch
+
+from nas import export as formats
+from nas.export._checking import MOST_LOSS, TOLERANCE
+from search_spaces import InputError, SearchSpace, load_space
+from supernet import extract
+from tests import parity, shipments
+
+SPACES = ("lm-tiny", "encoder-small", "seq2seq-small")
+PER_PROCESS = 4
+"""Architectures that one process tries."""
+
+
+def drawn(space: SearchSpace, place: int):
+    """The architecture at a place of an endless list."""
+    return space.sample(random.Random(f"round trip {place}"))
+
+
+def trip(name: str, place: int, int8: bool) -> dict:
+    """The largest difference of each way of running one architecture: over its largest logit, or in nats for int8."""
+    torch.set_num_threads(1)
+    from rich.console import Console
+
+    from nas.export_command import Asked, export
+
+    space = load_space(name)
+    net, arch = parity.randomised(space, place), drawn(space, place)
+    model = extract(net, arch).eval()
+    inputs, keywords = parity.batch(arch, place)
+    with torch.no_grad():
+        plain, bound = model(*inputs, **keywords), net(arch, *inputs, **keywords)
+    found = {"extracted": float((plain - bound).abs().max() / plain.abs().max())}
+    del net
+    with tempfile.TemporaryDirectory() as folder:
+        subnet = shipments.ship(model, Path(folder, "subnet"))
+        asked = [Asked(each) for each in formats.names()]
+        asked += [Asked(each, int8=True) for each in formats.names() if int8 and formats.get(each).INT8]
+        for each in asked:
+            try:
+                record = export(str(subnet.path), each, Console(quiet=True)).record
+                found[each.name] = record.get("largest_difference", record.get("loss", 0) - record.get("plain_loss", 0))
+            except InputError as error:
+                found[each.name] = str(error)
+    return {"space": name, "place": place, "key": arch.key, "differences": found}
+
+
+def good(name: str, difference: float | str) -> bool:
+    """Whether a way of running a model is the same."""
+    return not isinstance(difference, str) and difference <= (MOST_LOSS if name.endswith("-int8") else TOLERANCE)
+
+
+def summary(space: str, rows: list[dict]) -> tuple[str, bool]:
+    """One line for a space, and whether all is well."""
+    ways = list(dict.fromkeys(way for row in rows for way in row["differences"]))
+    found = {way: [row["differences"][way] for row in rows if way in row["differences"]] for way in ways}
+    fine = all(good(way, each) for way, those in found.items() for each in those)
+    worst = {way: max((each for each in those if not isinstance(each, str)), default=float("nan"))
+             for way, those in found.items()}
+    family = load_space(space).family
+    return (f"{family} ({space}): {len(rows)} architectures; largest difference to the plain model: "
+            + ", ".join(f"{'supernet' if way == 'extracted' else way} {value:.1e}" for way, value in worst.items())
+            + f": {'ok' if fine else 'FAILED'}"), fine
+
+
+def kept(path: Path | None) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path and path.is_file() else []
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--per-family", type=int, default=20)
+    parser.add_argument("--int8", action="store_true", help="try int8 exports too")
+    parser.add_argument("--keep", type=Path, help="a file of finished architectures, to go on after a stop")
+    parser.add_argument("spaces", nargs="*", default=SPACES)
+    options = parser.parse_args()
+    done, fine = kept(options.keep), True
+    for name in options.spaces:
+        rows = [row for row in done if row["space"] == name and row["place"] < options.per_family]
+        todo = [place for place in range(options.per_family) if place not in {row["place"] for row in rows}]
+        for start in range(0, len(todo), PER_PROCESS):
+            with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as fresh:
+                for place in todo[start : start + PER_PROCESS]:
+                    row = fresh.submit(trip, name, place, options.int8).result()
+                    rows.append(row)
+                    if options.keep:
+                        with options.keep.open("a") as file:
+                            file.write(json.dumps(row) + "\n")
+                    for way, each in row["differences"].items():
+                        if not good(way, each):
+                            print(f"  FAILED {row['key'][:12]} {way}: {each}", flush=True)
+        line, well = summary(name, rows)
+        print(line, flush=True)
+        fine &= well
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
