@@ -11,7 +11,9 @@ import typer
 
 from nas.cli._app import app
 
-for _name in ("architectures", "devices", "training", "search", "subnets"):  # in the order of the help
+PANELS = ("architectures", "devices", "training", "search", "subnets", "report", "project")
+"""Where the commands are, in the order of the help."""
+for _name in PANELS:
     importlib.import_module(f"nas.cli.{_name}")
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__

@@ -1,0 +1,32 @@
+"""`nas report`: what a run found, to look at and to show."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nas.cli._app import Json, app, show_result
+
+REPORT = "Report"
+
+
+@app.command(rich_help_panel=REPORT)
+def report(
+    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False, help="A run, however far it has come.")],
+    out: Annotated[str | None, typer.Option(
+        "--out", metavar="FILE", show_default=False,
+        help="The page; report.html in the run's folder by default. Pictures and tables go to a folder of the same "
+             "name beside it.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a page with the fronts, architectures and curves of a run, which works without a network.
+
+    Pictures of the fronts and tables of everything shown are written beside it. Nothing is trained or measured.
+
+    Example: [cyan]nas report first[/cyan]
+    """
+    from nas.report_command import report as stage
+
+    found = stage(run, out)
+    show_result(found.to_dict() if as_json else found.table())

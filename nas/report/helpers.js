@@ -1,0 +1,127 @@
+// What all parts of the page share. Nothing of the data becomes markup: texts are set as text, and what plotly reads as
+// markup is escaped.
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const byId = id => document.getElementById(id);
+
+function el(name, attributes, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== false) made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children.filter(child => child !== null && child !== undefined));
+  return made;
+}
+
+const esc = text => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+const short = key => key.slice(0, 12);
+const measure = name => DATA.measures[name] || {label: name, kind: name, quality: true};
+
+function digits(value, n) {  // n significant ones, without an exponent
+  return Number(value.toPrecision(n)).toLocaleString("en-US", {maximumFractionDigits: 12});
+}
+
+function show(name, value) {  // a value of a measure, with its unit
+  if (value === null || value === undefined) return "–";
+  const kind = measure(name).kind;
+  if (kind === "latency") return value < 1000 ? `${digits(value, 3)} ms` : `${digits(value / 1000, 4)} s`;
+  if (measure(name).quality) return value.toFixed(Math.abs(value) < 10 ? 4 : 2);
+  const unit = kind === "memory" || kind === "weight_bytes" ? "B" : "";
+  for (const [size, sign] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]])
+    if (value >= size) return `${digits(value / size, 4)} ${sign}${unit}`;
+  return `${Math.round(value)}${unit && " " + unit}`;
+}
+
+const percent = (value, n = 1) => value === null || value === undefined ? "–" : `${(100 * value).toFixed(n)} %`;
+
+function axisTitle(name) {
+  const of = measure(name);
+  const unit = of.kind === "latency" ? " (ms)" : of.kind === "memory" || of.kind === "weight_bytes" ? " (bytes)" : "";
+  return titled(of.label + unit + (of.quality ? (of.maximise ? ", more is better" : ", less is better") : ""));
+}
+
+const titled = text => ({text: esc(text), standoff: 10, font: {size: 13}});
+
+function ticks([low, high]) {  // a log axis with 1, 2, 5 of every power of ten
+  const found = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++)
+    [1, 2, 5].forEach(n => { const value = n * 10 ** power; if (value >= low && value <= high) found.push(value); });
+  const range = [Math.log10(low), Math.log10(high)];
+  return {type: "log", tickvals: found, ticktext: found.map(value => digits(value, 3)), range};
+}
+
+function wrapped(text, most = 46) {  // at the dots between the words of a summary
+  const lines = [""];
+  for (const part of text.split(" · ")) {
+    const last = lines[lines.length - 1];
+    if (last && (last + part).length > most) lines.push(part);
+    else lines[lines.length - 1] = last ? `${last} · ${part}` : part;
+  }
+  return lines.map(esc).join("<br>");
+}
+
+const probe = document.body.appendChild(el("i", {hidden: true}));
+function colour(name) {  // a variable of the style as plotly wants it
+  probe.style.color = `var(--${name})`;
+  return getComputedStyle(probe).color;
+}
+
+const LEGEND = {orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: {size: 12}};
+const SERIES = ["attends", "front", "convolves", "deep", "cross", "other", "end"];
+const charts = new Map();  // the id of a chart -> what draws it
+
+function draw(id, make) {  // make() gives the traces and what is special of the layout
+  charts.set(id, make);
+  const {traces, layout = {}} = make();
+  const axis = {gridcolor: colour("line"), linecolor: colour("line"), zeroline: false, automargin: true};
+  const merged = {
+    font: {family: getComputedStyle(document.body).fontFamily, size: 13, color: colour("text")},
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", margin: {l: 56, r: 12, t: 12, b: 48},
+    hovermode: "closest", dragmode: matchMedia("(hover: hover)").matches ? "zoom" : false,
+    hoverlabel: {bgcolor: colour("surface"), bordercolor: colour("line"), align: "left",
+                 font: {family: getComputedStyle(document.body).fontFamily, size: 13, color: colour("text")}},
+    legend: LEGEND, ...layout,
+    xaxis: {...axis, ...layout.xaxis}, yaxis: {...axis, ...layout.yaxis},
+  };
+  resized.observe(byId(id));
+  return Plotly.react(byId(id), traces, merged, {displaylogo: false, displayModeBar: false});
+}
+
+const resized = new ResizeObserver(entries => entries.forEach(({target}) => {  // also when a section beside it appears
+  if (target.data && target.offsetWidth) Plotly.Plots.resize(target);
+}));
+
+const redraw = () => charts.forEach((make, id) => draw(id, make));
+
+function table(columns, rows, order) {
+  // columns: {title, cell(row), sort(row), words}; rows that are `chosen` stand out
+  const body = el("tbody"), heads = [];
+  let by = order ? order.by : null, up = order ? order.up : true;
+  const fill = () => {
+    const sorted = by === null ? rows : [...rows].sort((a, b) => {
+      const [x, y] = [columns[by].sort(a), columns[by].sort(b)];
+      if (x === y) return 0;
+      if (x === null || x === undefined) return 1;
+      if (y === null || y === undefined) return -1;
+      return (x < y ? -1 : 1) * (up ? 1 : -1);
+    });
+    body.replaceChildren(...sorted.map(row => el("tr", {class: row.chosen ? "chosen" : null},
+      ...columns.map(column => el("td", {class: column.words ? "words" : null}, column.cell(row))))));
+    heads.forEach((head, i) => columns[i].sort &&
+      head.setAttribute("aria-sort", i === by ? (up ? "ascending" : "descending") : "none"));
+  };
+  columns.forEach((column, i) => {
+    const sort = () => { up = by === i ? !up : true; by = i; if (order) Object.assign(order, {by, up}); fill(); };
+    heads.push(el("th", {scope: "col", class: column.words ? "words" : null},
+      column.sort ? el("button", {type: "button", onclick: sort}, column.title) : column.title));
+  });
+  fill();
+  return el("table", {}, el("thead", {}, el("tr", {}, ...heads)), body);
+}
+
+function choices(field, name, options, chosen, pick) {  // a row of radio buttons; hidden where there is no choice
+  field.replaceChildren(field.querySelector("legend"), ...options.map(({value, label}) => el("label", {class: "choice"},
+    el("input", {type: "radio", name, value, checked: value === chosen, onchange: () => pick(value)}),
+    el("span", {}, label))));
+  field.hidden = options.length < 2;
+}

@@ -1,0 +1,101 @@
+"""What trainings left behind: curves, subnets, the ranking report."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nas.progress import HEADER, read_rows
+from nas.report.shown import Curve, Picked, Ranked, Step
+from nas.run_dir import RunDir
+from nas.subnet import Subnet
+from search_spaces import InputError
+from supernet.pretrained import ARCHITECTURE
+
+MOST = 400
+"""Points of a curve; more are averaged, as many as make one point."""
+CURVES = ("train/loss", "valid/")
+"""What the names of metrics that are drawn begin with."""
+
+
+def read_picked(run: RunDir) -> list[Picked]:
+    """The run's subnets by name. Raises InputError where one is damaged."""
+    folders = sorted(path.parent for path in (run.path / "subnets").glob(f"*/{ARCHITECTURE}"))
+    return [_picked(Subnet.open(str(folder))) for folder in folders]
+
+
+def _picked(subnet: Subnet) -> Picked:
+    facts = subnet.facts
+    steps = [Step(made.stage, _said(made.settings), made.metrics) for made in facts.made]
+    measured = {name: (each.predicted_ms, each.measured_ms) for name, each in facts.measured.items()}
+    return Picked(subnet.path.name, subnet.arch, steps, facts.costs, measured, tuple(facts.exports))
+
+
+def _said(settings: dict[str, Any]) -> str:
+    """Settings for a reader, those that say nothing left out."""
+    def told(value: Any) -> str:
+        return " and ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+    return ", ".join(f"{name.replace('_', ' ')} {told(value)}" for name, value in settings.items()
+                     if name != "digest" and not isinstance(value, dict) and value not in (None, "", False, [], ()))
+
+
+def read_curves(run: RunDir) -> list[Curve]:
+    """The curves of the supernet, and of every retraining by its folder. Raises InputError for a damaged file."""
+    found = list(_curves(run.path / "metrics.csv", ""))
+    for path in sorted((run.path / "retraining").glob("*/metrics.csv")):
+        found += _curves(path, path.parent.name)
+    return found
+
+
+def _curves(path: Path, training: str) -> Iterator[Curve]:
+    if not path.is_file():
+        return
+    series: dict[str, list[tuple[int, float]]] = {}
+    try:
+        if not path.read_text("utf-8").startswith(HEADER):
+            raise ValueError
+        for row in read_rows(path):
+            step, metric, value = row.split(",")
+            if metric.startswith(CURVES):
+                series.setdefault(metric, []).append((int(step), float(value)))
+    except ValueError:
+        raise InputError(str(path), "is damaged; put it back, or delete it: a report is made without curves") from None
+    for metric, points in series.items():
+        yield Curve(training, metric, *_thinned(points))
+
+
+def _thinned(points: list[tuple[int, float]]) -> tuple[list[int], list[float | None]]:
+    """The last step and the mean value of as many points as make one; what is not finite has none."""
+    size = math.ceil(len(points) / MOST)
+    groups = [points[i : i + size] for i in range(0, len(points), size)]
+    means = [sum(value for _, value in group) / len(group) for group in groups]
+    return [group[-1][0] for group in groups], [mean if math.isfinite(mean) else None for mean in means]
+
+
+def read_ranked(run: RunDir) -> Ranked | None:
+    """The ranking report, if there is one. Raises InputError where it is damaged."""
+    table, figures = run.path / "rank" / "ranking.csv", run.path / "rank" / "ranking.json"
+    if not table.is_file() or not figures.is_file():
+        return None
+    try:
+        data: dict[str, Any] = json.loads(figures.read_bytes())
+        with table.open(encoding="utf-8", newline="") as file:
+            rows = [{"key": row["key"], "group": row["group"], **{name: _number(row[name]) for name in NUMBERS}}
+                    for row in csv.DictReader(file)]
+        [figure["name"] for part in ("overall", "band") for figure in data[part]["figures"]]
+    except (OSError, ValueError, KeyError, TypeError, csv.Error):
+        raise InputError(str(table.parent), f"holds a damaged report; run nas rank {run.name} again") from None
+    return Ranked(rows, data)
+
+
+NUMBERS = ("inherited_loss", "trained_loss", "params", "macs")
+
+
+def _number(text: str) -> float | None:
+    value = float(text) if text else math.nan
+    return value if math.isfinite(value) else None

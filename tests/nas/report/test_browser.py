@@ -1,0 +1,161 @@
+"""The page in a real browser."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nas.report.collect import collect
+from nas.report.document import document
+from nas.report.page import page
+from nas.run_dir import RunDir
+from tests.nas.report.browser import CHROMIUM, browser
+from tests.nas.report.full import ODD
+from tests.nas.report.test_report import poisoned
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed (apt-get install chromium)")
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory):
+    with browser(tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def opened(filled, window, tmp_path_factory):
+    """The report of the full run, open in a browser."""
+    before = Path.cwd()
+    os.chdir(filled)
+    try:
+        made = document(collect(RunDir.open("a")))
+    finally:
+        os.chdir(before)
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(page(made), "utf-8")
+    window.size(1280, 900)
+    window.open(path)
+    return made["search"], [path.as_uri()]
+
+
+@pytest.fixture
+def shown(opened, window):
+    """The same as it is at first; nothing may go wrong on it."""
+    search, requests = opened
+    window.size(1280, 900)
+    pick(window, "device", "one")
+    yield window, search
+    assert window.errors == []
+    assert window.requests == requests
+
+
+def front_of(search, cost):
+    return [search["points"][i] for i in search["fronts"][f"loss {cost}"]]
+
+
+def keys(window):
+    return window.run("[...document.querySelectorAll('#front-table .key')].map(each => each.textContent)")
+
+
+def pick(window, name, value):
+    window.run(f"document.querySelector('input[name={name}][value=' + CSS.escape({value!r}) + ']').click()")
+
+
+def spot(window, key):
+    """Where a point of the front is in the window."""
+    return window.run(f"""(() => {{
+        const chart = document.getElementById("front-chart");
+        const trace = chart.data.findIndex(each => each.name === "front");
+        const i = chart.data[trace].customdata.indexOf({key!r});
+        const box = chart.getBoundingClientRect(), {{xaxis, yaxis}} = chart._fullLayout;
+        return [box.left + xaxis._offset + xaxis.d2p(chart.data[trace].x[i]),
+                box.top + yaxis._offset + yaxis.d2p(chart.data[trace].y[i])];
+    }})()""")
+
+
+def test_a_point_tells_its_key_and_is_drawn_when_clicked(shown):
+    window, search = shown
+    window.run("document.getElementById('front-chart').scrollIntoView({block: 'center', behavior: 'instant'})")
+    point = front_of(search, "latency:one")[0]
+    hover = window.wait("document.querySelector('#front-chart .hoverlayer').textContent",
+                        lambda: window.point_at(*spot(window, point["key"])))
+    assert point["key"][:12] in hover and f"{point['metrics']['loss']:.4f}" in hover and "layer" in hover
+    window.wait(f"document.querySelector('#panes h3').textContent.startsWith({point['key'][:12]!r})",
+                lambda: window.point_at(*spot(window, point["key"]), click=True))
+    assert window.run("document.querySelectorAll('#panes svg.arch').length") == 1
+    assert window.run("document.querySelector('#first').value") == point["key"]
+
+
+def test_the_table_follows_the_device_and_the_slider(shown):
+    window, search = shown
+    assert keys(window) == [point["key"][:12] for point in front_of(search, "latency:one")]
+    pick(window, "device", ODD)
+    front = front_of(search, f"latency:{ODD}")
+    assert len(front) > 1 and keys(window) == [point["key"][:12] for point in front]
+    assert window.run("document.getElementById('limit-label').textContent") == "At most this latency"
+    window.run("document.getElementById('limit').focus()")
+    for kind in ("keyDown", "keyUp"):  # the least, by keyboard
+        window.ask("Input.dispatchKeyEvent", type=kind, key="Home", code="Home", windowsVirtualKeyCode=36)
+    assert keys(window) == [front[0]["key"][:12]]
+    middle = (front[0]["costs"][f"latency:{ODD}"] + front[-1]["costs"][f"latency:{ODD}"]) / 2
+    window.run(f"""(() => {{ const slider = document.getElementById("limit"); slider.value = {middle};
+                            slider.dispatchEvent(new Event("input")); }})()""")
+    limit = float(window.run("document.getElementById('limit').value"))
+    assert keys(window) == [point["key"][:12] for point in front if point["costs"][f"latency:{ODD}"] <= limit]
+    pick(window, "device", "any")
+    assert keys(window) == [point["key"][:12] for point in front_of(search, "params")]
+
+
+def test_the_table_is_sorted_and_two_architectures_compare(shown):
+    window, search = shown
+    window.run("document.querySelectorAll('#front-table thead button')[1].click()")  # the loss
+    losses = window.run("[...document.querySelectorAll('#front-table tbody tr')].map(row => row.cells[1].textContent)")
+    assert losses == sorted(losses)
+    assert window.run("document.querySelectorAll('#front-table th[aria-sort=ascending]').length") == 1
+    front = front_of(search, "latency:one")
+    window.run(f"""(() => {{ const second = document.getElementById("second"); second.value = {front[-1]['key']!r};
+                            second.dispatchEvent(new Event("change")); }})()""")
+    assert window.run("document.querySelectorAll('#panes svg.arch').length") == 2
+    assert window.run("document.querySelectorAll('#panes .chart .bars').length") >= 2
+
+
+def test_it_fits_a_phone_and_follows_the_theme(shown):
+    window, _ = shown
+    window.size(360, 740, dark=True)
+    window.wait("document.getElementById('front-chart')._fullLayout.width < 360")
+    assert window.run("[document.documentElement.clientWidth, document.documentElement.scrollWidth]") == [360, 360]
+    dark = window.run("getComputedStyle(document.body).backgroundColor")
+    ink = "document.querySelector('#front-chart .xtick text').style.fill"
+    before = window.run(ink)
+    window.run("document.getElementById('theme').click()")
+    assert window.run("document.documentElement.dataset.theme") == "light"
+    assert window.run("getComputedStyle(document.body).backgroundColor") != dark
+    window.wait(f"{ink} !== {before!r}")
+
+
+def test_every_section_of_a_full_run_is_shown(shown):
+    window, _ = shown
+    assert window.run("[...document.querySelectorAll('section[hidden]')].map(each => each.id)") == []
+    assert window.run("[...document.querySelectorAll('.chart:not([hidden])')].every(each => each.querySelector('svg'))")
+
+
+def test_nothing_in_the_data_runs(full, window):
+    full()
+    path = Path("poisoned.html")
+    path.write_text(page(poisoned(document(collect(RunDir.open("a"))))), "utf-8")
+    window.size(1280, 900)
+    window.open(path)
+    assert window.run("typeof hacked") == "undefined" and window.errors == []
+    assert window.run("document.querySelectorAll('img, main script').length") == 0
+    assert "<script>hacked=1" in window.run("document.querySelector('h1').textContent")
+
+
+def test_a_run_that_was_only_trained_says_what_to_do(here, finished, window):
+    finished()
+    path = Path("trained.html")
+    path.write_text(page(document(collect(RunDir.open("a")))), "utf-8")
+    window.open(path)
+    assert window.run("[...document.querySelectorAll('section:not([hidden])')].map(each => each.id)") == [
+        "training", "files", "missing"]
+    assert "nas search a" in window.run("document.getElementById('commands').textContent")
+    assert window.errors == []
