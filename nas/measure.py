@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from hardware_profiles.calibration import from_csv
 from hardware_profiles.latency import LatencyModel, phase_steps
 from hardware_profiles.measure import Timing
 from hardware_profiles.provenance import ProfileWarning, changes
-from hardware_profiles.stored import folder_of
+from hardware_profiles.stored import folder_of, named_folder
 from nas.profiling.speed import known_models, slowdown
 from nas.profiling.timing import Bench, Stop, Watching
 from nas.profiling.workloads import Workload
@@ -107,11 +107,11 @@ def measure(subnets: Sequence[Subnet], device: str, phase: str, budget_s: float,
     for subnet in subnets:
         _check(subnet, model, phase)
     with locked(folder, "profile"):
-        timings, slower, header = _timed(subnets, model, phase, budget_s,
-                                         Bench(model.stored.device, model.stored.conditions, folder / "work", watching,
-                                               stop), folder)
-    return [_keep(subnet, _found(subnet, model, phase, timing, slower), model, header)
-            for subnet, timing in zip(subnets, timings)]
+        bench = Bench(model.stored.device, model.stored.conditions, folder / "work", watching, stop)
+        timings, slower = _timed(subnets, model, phase, budget_s, bench)
+    found = [_found(subnet, model, phase, timing, slower) for subnet, timing in zip(subnets, timings)]
+    return [_keep(subnet, _advised(each, subnet, model, folder), model, bench.header)
+            for subnet, each in zip(subnets, found)]
 
 
 def _check(subnet: Subnet, model: LatencyModel, phase: str) -> None:
@@ -126,10 +126,10 @@ def _check(subnet: Subnet, model: LatencyModel, phase: str) -> None:
                                            "tokens; profile it for the subnet's own run, in another folder")
 
 
-def _timed(subnets: Sequence[Subnet], model: LatencyModel, phase: str, budget_s: float, bench: Bench,
-           folder: Path) -> tuple[list[Timing], float, dict[str, Any]]:
-    """The timings at the profile's speed, how much slower the device is now, and what it says of itself."""
-    known = known_models(from_csv(folder / "models.csv"), phase, _space(model, subnets[0].arch, phase))
+def _timed(subnets: Sequence[Subnet], model: LatencyModel, phase: str, budget_s: float,
+           bench: Bench) -> tuple[list[Timing], float]:
+    """The timings at the profile's speed, and how much slower the device is now."""
+    known = known_models(from_csv(bench.folder.parent / "models.csv"), phase, _space(model, subnets[0].arch, phase))
     again, wholes = [Workload(phase, each.arch) for each in known], [Shipped.of(subnet, phase) for subnet in subnets]
     reference = again[len(again) // 2] if again else wholes[0]
     names = "".join(sorted(each.name for each in (*wholes, *again)))
@@ -140,8 +140,7 @@ def _timed(subnets: Sequence[Subnet], model: LatencyModel, phase: str, budget_s:
     _clear(bench, wholes)
     slower = slowdown(known, found)
     timings = [found[whole.name] for whole in wholes]
-    return [Timing(each.ms / slower, each.low / slower, each.high / slower, each.n) for each in timings], slower, \
-        bench.header
+    return [Timing(each.ms / slower, each.low / slower, each.high / slower, each.n) for each in timings], slower
 
 
 def _clear(bench: Bench, wholes: Sequence[Workload]) -> None:
@@ -167,14 +166,14 @@ def _found(subnet: Subnet, model: LatencyModel, phase: str, timing: Timing, slow
         predicted = model.predict(subnet.arch, phase)
     except InputError as error:
         return Found(subnet.path, what, None, timing, slower, f"not predicted: {error}")
-    found = Found(subnet.path, what, predicted, timing, slower)
-    if abs(found.gap or 0.0) <= MOST_GAP:
+    return Found(subnet.path, what, predicted, timing, slower)
+
+
+def _advised(found: Found, subnet: Subnet, model: LatencyModel, folder: Path) -> Found:
+    """With a warning where the gap is large: what is most likely wrong with the profile, and what to run."""
+    gap, phase = found.gap or 0.0, found.measure.phase
+    if abs(gap) <= MOST_GAP:
         return found
-    return Found(subnet.path, what, predicted, timing, slower, _advice(subnet, model, phase, found.gap or 0.0))
-
-
-def _advice(subnet: Subnet, model: LatencyModel, phase: str, gap: float) -> str:
-    """What is most likely wrong with a profile that misses, and what to run."""
     other, whole = changes(model.stored), phase in model.stored.whole
     if other:
         why = f"the profile was made under other conditions ({'; '.join(other)})"
@@ -187,10 +186,12 @@ def _advice(subnet: Subnet, model: LatencyModel, phase: str, gap: float) -> str:
         why = "no profiled space has all its parts"
     else:
         why = "the profile does not fit any more"
-    anew = f" after deleting {folder_of(model.name)}" if other or whole else ""
-    return (f"{subnet.path} takes {100 * abs(gap):.0f} % {'longer' if gap > 0 else 'less'} on {model.name} than "
-            f"predicted: {why}; run nas profile {model.stored.device.name} --space {subnet.facts.run} --phase {phase} "
-            f"--budget 10m{anew}")
+    name = model.stored.device.name
+    out = "" if folder == named_folder(name) else f" --out {folder}"
+    anew = f" after deleting {folder}" if other or whole else ""
+    return replace(found, warning=f"{subnet.path} takes {100 * abs(gap):.0f} % {'longer' if gap > 0 else 'less'} on "
+                                  f"{model.name} than predicted: {why}; run nas profile {name} --space "
+                                  f"{subnet.facts.run} --phase {phase} --budget 10m{out}{anew}")
 
 
 def _keep(subnet: Subnet, found: Found, model: LatencyModel, header: dict[str, Any]) -> Found:

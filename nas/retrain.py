@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import shutil
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nas import tasks
+from nas.extract import finite
 from nas.progress import Files, Several
 from nas.retrain_config import Asked, RetrainConfig, make_config, read_config
 from nas.run_dir import RunDir, locked, write_text
@@ -187,25 +187,31 @@ def retrain(job: Job, prepared: Prepared, observer: Observer | None = None,
 
 def make_trainer(job: Job, prepared: Prepared) -> Trainer:
     """The trainer of a subnet at its first step, with its lesson. Raises InputError."""
-    config, recipe, arch = job.config, job.config.training, job.subnet.arch
-    if config.init == "inherit":
+    recipe, arch = job.config.training, job.subnet.arch
+    if job.config.init == "inherit":
         student = job.subnet.model(recipe.dropout)
     else:
         student = Transformer(arch, dropout=recipe.dropout, seed=recipe.seed)
     student = place(student, recipe)
-    needs_net = config.theseus or (config.distill and job.teacher is None)
+    return Trainer(student, Fixed(arch), recipe, prepared.train, lesson=_lesson(job, prepared, student))
+
+
+def _lesson(job: Job, prepared: Prepared, student: Transformer) -> Teaching | None:
+    """What the student learns from beside the labels; None where it is nothing."""
+    config, recipe = job.config, job.config.training
+    if not (config.distill or config.theseus):
+        return None
+    needs_net = config.theseus or job.teacher is None
     net = load_supernet(job.run, prepared.space) if needs_net else None
     theseus = _theseus(job, net, student) if net is not None and config.theseus else None
-    teacher = _teacher_model(job, net) if config.distill else None
-    lesson = None
-    if theseus is not None or teacher is not None:
-        lesson = Teaching(student, teacher, config.distill, temperature=config.temperature,
-                          label_share=config.label_share, feature_weight=config.feature_weight,
-                          attention_weight=config.attention_weight, fade=config.fade, theseus=theseus)
-        device = next(student.parameters()).device
-        lesson.fit_projections(student, (prepared.train.batch(i, recipe.batch_size, recipe.seed).to(device)
-                                         for i in range(FIT_BATCHES)), recipe)
-    return Trainer(student, Fixed(arch), recipe, prepared.train, lesson=lesson)
+    lesson = Teaching(student, _teacher_model(job, net) if config.distill else None, config.distill,
+                      temperature=config.temperature, label_share=config.label_share,
+                      feature_weight=config.feature_weight, attention_weight=config.attention_weight, fade=config.fade,
+                      theseus=theseus)
+    device = next(student.parameters()).device
+    lesson.fit_projections(student, (prepared.train.batch(i, recipe.batch_size, recipe.seed).to(device)
+                                     for i in range(FIT_BATCHES)), recipe)
+    return lesson
 
 
 def _theseus(job: Job, net: Supernet, student: Transformer) -> Theseus:
@@ -231,8 +237,7 @@ def _write(job: Job, prepared: Prepared, trainer: Trainer, progress: Progress) -
         assert isinstance(model, Transformer)
         metrics = score(model, job.subnet.arch, task, prepared, recipe, full=True)
         settings: dict[str, Any] = {**job.config.told(), "steps": progress.step, "tokens": progress.tokens}
-        finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
-        facts = job.subnet.facts.then(Made(stage="retrain", settings=settings, metrics=finite))
+        facts = job.subnet.facts.then(Made(stage="retrain", settings=settings, metrics=finite(metrics)))
         return write_subnet(job.out, model, job.subnet.tokenizer(), facts)
 
 

@@ -86,7 +86,7 @@ def retrain_best(name: str, top: int, asked: Asked, where: Cluster, console: Con
     subnets, prepared = best_subnets(run, top), prepare(run)
     if len(subnets) < top:
         _say(console, f"note: {len(subnets)} extracted subnets are all there are")
-    jobs = [make_job(subnet, prepared, asked) for subnet in subnets]
+    jobs = [make_job(subnet, subnet.prepared(), asked) for subnet in subnets]
     with interruptible(console) as stop:
         found = _run_all(jobs, prepared, where, console, stop)
     if len(found) < len(jobs):

@@ -40,13 +40,25 @@ def read_devices(names: Sequence[str], archs: Mapping[str, Architecture], picked
             model = LatencyModel.load(name)
         for phase in phases(model):
             measure = Measure("latency", name, phase).name
-            try:
-                parts[measure] = {key: breakdown(model, arch, phase) for key, arch in archs.items()}
-            except InputError as error:  # fitted on whole models, or profiled anew for other units
-                found.notes.append(f"Where the time goes is not known of {measure}: {error.faults[0].says}.")
+            parts[measure], unknown = _breakdowns(model, archs, phase)
+            if unknown:
+                found.notes.append(f"Where the time of {len(unknown)} of {len(archs)} architectures goes on {name} "
+                                   f"({phase}) is not known: {unknown[0]}.")
             found.checks.extend(_checks(folder, name, phase))
             found.gaps.extend(_check_gaps(folder, measure, phase))
     return Devices(parts, found.gaps, found.checks, found.notes)
+
+
+def _breakdowns(model: LatencyModel, archs: Mapping[str, Architecture],
+                phase: str) -> tuple[dict[str, list[Part]], list[str]]:
+    """The times of each architecture, and why some have none: their units, or all, were not priced by themselves."""
+    found, unknown = {}, []
+    for key, arch in archs.items():
+        try:
+            found[key] = breakdown(model, arch, phase)
+        except InputError as error:
+            unknown.append(error.faults[0].says)
+    return found, unknown
 
 
 def breakdown(model: LatencyModel, arch: Architecture, phase: str) -> list[Part]:

@@ -21,6 +21,7 @@ function models(subnets) {
   return [
     box(table([{title: "model", cell: each => each.name},
       ...metrics.map(name => ({title: name, cell: each => show(name, last(each, name))})),
+      {title: "weights", cell: each => show("weight_bytes", each.costs.weight_bytes)},
       {title: "exports", cell: each => each.exports.join(", ") || "–"}], subnets), "Models of this architecture"),
     el("ul", {class: "muted plain"}, ...subnets.filter(made).map(each => el("li", {}, `${each.name}: ${made(each)}.`))),
     gaps.length ? box(table([

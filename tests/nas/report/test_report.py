@@ -9,6 +9,7 @@ import pytest
 from nas.report.collect import collect
 from nas.report.document import document
 from nas.report.page import data_text, page
+from nas.report.priced import read_devices
 from nas.report.searched import marks
 from nas.report_command import report
 from nas.run_dir import RunDir
@@ -138,6 +139,14 @@ def test_a_device_without_its_profile_is_told_of(full):
     found = collect(RunDir.open("a")).devices
     assert any("one" in note for note in found.notes)
     assert list(found.parts) == [f"latency:{ODD}"]
+
+
+def test_an_architecture_without_prices_costs_no_other_its_breakdown(full):
+    full()
+    known, strange = collect(RunDir.open("a")).picked[0].arch, load_space("lm-tiny").largest()
+    found = read_devices(["one"], {"known": known, "strange": strange}, [])
+    assert list(found.parts["latency:one"]) == ["known"]
+    assert len(found.notes) == 1 and "1 of 2 architectures" in found.notes[0]
 
 
 HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>&lt;b&gt;\u2028-->"
