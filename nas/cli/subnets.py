@@ -199,7 +199,7 @@ def compress(
         "--set", metavar="KEY=VALUE", show_default=False,
         help="A setting, several times: batches (of --static and --prune-heads), rounds and rewind_step (of --rewind), "
              "or one of the training, which nas settings lists. Where not given, a training has a tenth of the run's "
-             "steps and of its lr; --prune-heads has none, nor has --prune with steps=0.")] = None,
+             "steps and less of its lr; --prune-heads has none, nor has --prune with steps=0.")] = None,
     out: Annotated[str | None, typer.Option("--out", metavar="DIR", show_default=False,
                                             help="The new subnet's folder; SUBNET-int8 and so on by default.")] = None,
     as_json: Json = False,

@@ -41,6 +41,8 @@ class Technique(BaseModel, ABC):
     """The field that the option's value goes to, where it has one."""
     options: ClassVar[tuple[str, ...]] = ()
     """The fields that have options of their own."""
+    lr_share: ClassVar[float] = 1 / 40
+    """Of the supernet's learning rate that a training has: a model that has lost little takes small steps."""
 
     @property
     @abstractmethod

@@ -25,6 +25,7 @@ class Prune(Technique):
     name: ClassVar[str] = "prune"
     value: ClassVar[str | None] = "share"
     options: ClassVar[tuple[str, ...]] = ("rewind",)
+    lr_share: ClassVar[float] = 1 / 10
     share: float = Field(gt=0, lt=1)
     rewind: bool = False
     rounds: int = Field(3, ge=1, description="how often weights are taken away and the others rewound")

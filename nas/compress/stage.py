@@ -30,7 +30,7 @@ from supernet.recipe import Recipe
 from supernet.writing import delete
 
 SHARE = 10
-"""A training on the way has one step in so many of the supernet's, and its learning rate divided by as much."""
+"""A training on the way has one step in so many of the supernet's."""
 EVALUATION = ("device", "precision", "batch_size")
 """Settings that mean something without a training."""
 OF_SUPERNETS = ("strategy", "n_random", "distill")
@@ -99,7 +99,7 @@ def configured(technique: Technique, settings: Mapping[str, str], base: Recipe) 
     faults = [Fault(key, _useless(key, technique)) for key in others if key not in allowed]
     if faults:
         raise InputError("--set", faults)
-    return technique, tuning_recipe(base, others) if tunes else make_recipe(others, base), tunes
+    return technique, tuning_recipe(base, technique, others) if tunes else make_recipe(others, base), tunes
 
 
 def _useless(key: str, technique: Technique) -> str:
@@ -111,10 +111,10 @@ def _useless(key: str, technique: Technique) -> str:
     return f"has no effect: nothing is trained{how}"
 
 
-def tuning_recipe(base: Recipe, settings: Mapping[str, str]) -> Recipe:
+def tuning_recipe(base: Recipe, technique: Technique, settings: Mapping[str, str]) -> Recipe:
     """A short training with small steps of a model that has been trained, unless the settings say otherwise."""
     start = base.model_copy(update={"strategy": "largest", "layerdrop": 0.0, "steps": -(-base.steps // SHARE),
-                                    "lr": base.lr / SHARE})
+                                    "lr": base.lr * technique.lr_share})
     made = make_recipe(settings, start)
     if "warmup" in settings:
         return made

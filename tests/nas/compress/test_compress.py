@@ -127,7 +127,7 @@ def test_fewer_heads_are_another_architecture(subnet: Subnet, capsys: Any) -> No
     heads = [sum(each.n_heads for _, each in attentions(model).values()) for model in (before, after)]
     assert heads[1] == heads[0] / 2
     assert made.facts.made[-1].settings == {"technique": "prune-heads", "heads": heads[1], "heads_before": heads[0],
-                                            "steps": 2, "lr": pytest.approx(1e-3)}
+                                            "steps": 2, "lr": pytest.approx(1e-2 / 40)}
     assert made.arch.key == made.facts.key != subnet.facts.key
     cost, costs = count(made.arch, made.arch.context), made.facts.costs
     assert costs["params"] == cost.params == sum(each.numel() for each in after.parameters())
