@@ -2,7 +2,7 @@ import os
 
 import torch
 
-# Test processes run beside each other, where more threads only get in each other's way; and sums are the same to the bit
-# in the processes that tests start, however many cores there are.
+# Test processes run beside each other, where more threads only get in each other's way. The processes that tests start
+# have as many: sums are then the same to the bit, however many cores there are.
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
