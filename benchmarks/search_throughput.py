@@ -28,6 +28,7 @@ from typing import Any
 from unittest import mock
 
 from nas import train as training
+from nas.config import RunConfig
 from nas.search.config import SearchConfig
 from nas.search.evaluator import Evaluation, Race
 from nas.search.local import run_local
@@ -69,7 +70,7 @@ class Stubbed(Search):
     """A search that needs a space and no run."""
 
     def __init__(self, folder: Path, seconds: float, **settings: Any) -> None:
-        run: Any = SimpleNamespace(path=folder, config=lambda: SimpleNamespace(task="lm"))
+        run: Any = SimpleNamespace(path=folder, config=lambda: RunConfig(space=SPACE, task="lm"))
         with mock.patch.object(training, "check_trained"), mock.patch.object(
                 training, "prepare", lambda run: SimpleNamespace(space=load_space(SPACE))):
             super().__init__(run, SearchConfig(objectives=("loss", "params"), **settings))
