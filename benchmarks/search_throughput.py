@@ -17,24 +17,27 @@ import argparse
 import json
 import math
 import os
+import shutil
+import sys
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
-from nas import train as training
+from rich.console import Console
+
 from nas.config import RunConfig
+from nas.run_dir import RunDir
 from nas.search.config import SearchConfig
 from nas.search.evaluator import Evaluation, Race
 from nas.search.local import run_local
 from nas.search.stage import Search
 from nas.search_command import Cluster
-from search_spaces import Architecture, load_space
+from nas.train_command import begin
+from search_spaces import Architecture
 
 SPACE = "lm-small"
 WORKERS = 2
@@ -67,21 +70,17 @@ class Sleeper:
 
 
 class Stubbed(Search):
-    """A search that needs a space and no run."""
+    """A search of a copy of a run that has data and no weights."""
 
-    def __init__(self, folder: Path, seconds: float, **settings: Any) -> None:
-        run: Any = SimpleNamespace(path=folder, config=lambda: RunConfig(space=SPACE, task="lm"))
-        with mock.patch.object(training, "check_trained"), mock.patch.object(
-                training, "prepare", lambda run: SimpleNamespace(space=load_space(SPACE))):
-            super().__init__(run, SearchConfig(objectives=("loss", "params"), **settings))
+    def __init__(self, run: RunDir, folder: Path, seconds: float, **settings: Any) -> None:
+        copy = RunDir(str(shutil.copytree(run.path, folder / "run")))
+        copy.weights_path.touch()
+        super().__init__(copy, SearchConfig(objectives=("loss", "params"), **settings))
         self.make = Sleeper(folder, seconds)
         self.open()
 
     def evaluator(self) -> Any:
         return self.make()
-
-    def conditions(self) -> dict[str, Any]:
-        return {"stubbed": True}
 
 
 def on_ray(search: Search, told: Callable[[Any], None]) -> bool:
@@ -90,10 +89,11 @@ def on_ray(search: Search, told: Callable[[Any], None]) -> bool:
     return run_on_ray(search, told, lambda: False, Cluster("local", concurrency=WORKERS), search.make)  # type: ignore[attr-defined]
 
 
-def cost(run: Callable[[Search, Callable[[Any], None]], bool], trials: int, seconds: float) -> dict[str, float]:
+def cost(data: RunDir, run: Callable[[Search, Callable[[Any], None]], bool], trials: int,
+         seconds: float) -> dict[str, float]:
     """What is printed of one backend."""
     with tempfile.TemporaryDirectory() as folder:
-        search, told = Stubbed(Path(folder), seconds, sampler="random", trials=trials), list[float]()
+        search, told = Stubbed(data, Path(folder), seconds, sampler="random", trials=trials), list[float]()
         run(search, lambda trial: told.append(time.time()))
         workers = search.make.busy()
     first, last = max(one[0][0] for one in workers), max(one[-1][1] for one in workers)
@@ -104,12 +104,12 @@ def cost(run: Callable[[Search, Callable[[Any], None]], bool], trials: int, seco
             "idle": round(1 - sum(spans) / max(len(workers) * (last - first), 1e-9), 4)}
 
 
-def growth(sampler: str, numbers: list[int]) -> dict[int, float]:
+def growth(data: RunDir, sampler: str, numbers: list[int]) -> dict[int, float]:
     """Milliseconds per trial over the last ones before each number."""
     numbers = [number for number in numbers if number <= SAMPLERS[sampler]]
     with tempfile.TemporaryDirectory() as folder:
         times: defaultdict[int, float] = defaultdict(float)
-        search = Stubbed(Path(folder), 0.0, sampler=sampler, trials=max(numbers))
+        search = Stubbed(data, Path(folder), 0.0, sampler=sampler, trials=max(numbers))
         run_local(search, lambda trial: times.__setitem__(trial.number + 1, time.perf_counter()))
         return {number: round(1e3 * (times[number] - times[number - WINDOW]) / WINDOW, 2) for number in numbers}
 
@@ -122,11 +122,13 @@ def main() -> None:
     parser.add_argument("--growth", type=int, nargs="*", default=[100, 300, 1000, 5000])
     parser.add_argument("--samplers", nargs="*", default=list(SAMPLERS), choices=list(SAMPLERS))
     options = parser.parse_args()
-    cost(run_local, options.trials, 0.0)  # what is counted of an architecture is remembered: no backend pays for it
-    backends = {name: {"nothing": cost(run, options.trials, 0.0),
-                       "slow": cost(run, options.slow_trials, options.seconds)}
-                for name, run in (("local", run_local), ("ray", on_ray))}
-    grown = {sampler: growth(sampler, options.growth) for sampler in options.samplers}
+    with tempfile.TemporaryDirectory() as folder:
+        data = begin(f"{folder}/run", RunConfig(space=SPACE, task="lm"), Console(file=sys.stderr))
+        cost(data, run_local, options.trials, 0.0)  # what is counted is remembered: no backend pays for it
+        backends = {name: {"nothing": cost(data, run, options.trials, 0.0),
+                           "slow": cost(data, run, options.slow_trials, options.seconds)}
+                    for name, run in (("local", run_local), ("ray", on_ray))}
+        grown = {sampler: growth(data, sampler, options.growth) for sampler in options.samplers}
     print(json.dumps({"benchmark": "search_throughput", "space": SPACE, "seconds": options.seconds,
                       "trials": options.trials, "backends": backends, "growth": grown}))
 
