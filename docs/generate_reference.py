@@ -1,0 +1,206 @@
+"""Writes docs/reference.md and docs/commands.md from the models and the command line they describe: `make docs`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import BaseModel
+
+from hardware_profiles import profile, runtimes, transports
+from nas import tables
+from nas.cli import app
+from nas.pipeline import config as pipeline
+from nas.retrain_config import NEEDS, RetrainConfig
+from nas.search.config import SearchConfig
+from nas.search.samplers import names as samplers
+from search_spaces import file_schema
+from supernet.recipe import Recipe
+
+HERE = Path(__file__).parent
+NOTE = "<!-- Written by docs/generate_reference.py: change the code that it reads, then run make docs. -->\n"
+Part = tuple[str, str, type[BaseModel], tuple[str, ...]]
+"""A heading, what to say below it, the model whose keys are listed, and which of them (none: all)."""
+BOUNDS = {"minimum": "from {}", "exclusiveMinimum": "more than {}", "maximum": "to {}",
+          "exclusiveMaximum": "less than {}"}
+TYPES = {"boolean": "true or false", "integer": "a whole number", "number": "a number", "string": "a text",
+         "object": "a table"}
+
+SPACE = (
+    ("A space", "The whole file.", file_schema.SpaceFile, ()),
+    ("encoder and decoder", "A stack of layers. An `lm` has a decoder, an `encoder` an encoder, a `seq2seq` both.",
+     file_schema.StackFile, ()),
+    ("depth", "Which slots of a stack are kept.", file_schema.DepthFile, ()),
+    ("layers", "One layer family: which blocks its parts may be.", file_schema.LayerFile, ()),
+    ("scaling", "How every dim written `scaled` grows from block to block.", file_schema.ScalingFile, ()),
+)
+DEVICE = (
+    ("A device", "The whole file.", profile.Device, ()),
+    ("timing", "How workloads are timed.", profile.Timing, ()),
+    ("specification", "Of a device that nobody has at hand: its latencies are estimated, and marked so.",
+     profile.Specification, ()),
+)
+PIPELINE = (
+    ("A pipeline", "What `nas run` reads, and `nas init` writes.", pipeline.PipelineConfig, ()),
+    ("devices", "A list of these.", pipeline.DevicePart, ()),
+    ("pick", "One of these, or a list.", pipeline.PickPart, ()),
+    ("retrain", "How what was picked is trained on.", pipeline.RetrainPart, ()),
+    ("export", "A list of these.", pipeline.ExportPart, ()),
+)
+
+
+def reference() -> str:
+    """The page of all keys."""
+    return "\n".join([
+        NOTE, "# Every key", "",
+        "The keys of all files, and the settings of training, search and retraining. A key without a default has to be "
+        "given.", "",
+        "## Space files", "",
+        "Which architectures there are. A dimension is a single value (fixed) or a list (searched). Inside a stack a "
+        "list is chosen from for every slot; `{global: [...]}` chooses once for all slots, and "
+        "`{by_slot: [[...], ...]}` has a list for each.", "",
+        *_parts(SPACE), *_blocks(),
+        "## Device files", "",
+        "What a latency depends on besides the architecture. [How to profile a device](profile_my_device.md).", "",
+        *_parts(DEVICE), *_transports(), *_runtimes(),
+        "## Pipeline files", "", *_parts(PIPELINE),
+        "## Search settings", "",
+        "Under `search` of a pipeline file, and options of [nas search](commands.md#nas-search) of the same names "
+        "(`objectives` is `--objective`, `devices` is `--device`, each once for every value). In a pipeline file the "
+        "devices stand under `devices`.", "",
+        *_keys(SearchConfig), "", f"Samplers: {', '.join(f'`{name}`' for name in samplers())}.", "",
+        "## Training settings", "",
+        "Under `training` of a pipeline file, and `--set KEY=VALUE` of [nas train](commands.md#nas-train).", "",
+        *_keys(Recipe), "",
+        "## Retraining settings", "",
+        "`--set KEY=VALUE` of [nas retrain](commands.md#nas-retrain), beside the training settings, and under "
+        "`retrain.training` of a pipeline file.", "",
+        *_keys(RetrainConfig, tuple(NEEDS)), ""])
+
+
+def _parts(parts: tuple[Part, ...]) -> Iterator[str]:
+    for title, says, model, some in parts:
+        yield from (f"### {title}", "", says, "", *_keys(model, some), "")
+
+
+def _keys(model: type[BaseModel], some: tuple[str, ...] = ()) -> Iterator[str]:
+    """A row for each key of a model."""
+    schema = model.model_json_schema()
+    described = model.__module__ == file_schema.__name__  # there the description says what is allowed
+    yield "| key | default | what is allowed |" if described else "| key | default | allowed | what it is |"
+    yield "|---|---|---|" if described else "|---|---|---|---|"
+    for key, found in schema["properties"].items():
+        if some and key not in some:
+            continue
+        default = _default(found) if key not in schema.get("required", ()) else ""
+        allowed = "" if described else f"{_allowed(found, schema.get('$defs', {}))} | "
+        yield f"| `{key}` | {default} | {allowed}{_cell(found.get('description', ''))} |"
+
+
+def _default(found: dict[str, Any]) -> str:
+    value = found.get("default")
+    if value is None:
+        return "none" if "default" in found or found.get("type") != "object" else "`{}`"
+    return f"`{_cell(value if isinstance(value, str) else json.dumps(value))}`" if value != "" else "none"
+
+
+def _allowed(found: dict[str, Any], defs: dict[str, Any]) -> str:
+    """A JSON schema in words."""
+    if "$ref" in found:
+        return "a table"
+    if "anyOf" in found:
+        return " or ".join(dict.fromkeys(_allowed(each, defs) for each in found["anyOf"]))
+    if "const" in found or "enum" in found:
+        return ", ".join(f"`{value}`" for value in found.get("enum", [found.get("const")]))
+    if found.get("type") == "null":
+        return "`null`"
+    if found.get("type") == "array":
+        return f"a list: {_allowed(found.get('items', {}), defs)}"
+    bounds = [words.format(f"{found[name]:g}" if abs(found[name]) < 1e6 else "a very large one")
+              for name, words in BOUNDS.items() if name in found]
+    return " ".join([TYPES.get(found.get("type", ""), "anything"), *bounds])
+
+
+def _cell(text: str) -> str:
+    """A text inside a table."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _blocks() -> Iterator[str]:
+    yield from ("### Blocks", "",
+                "What can stand under `embedding`, `mixer`, `cross`, `ffn` and `head`: a kind, and a value or a list "
+                "for each of its dims. A package of your own can [add kinds](own_block.md).", "")
+    for kind in tables.blocks_data(None):
+        yield from (f"#### {kind['kind']}", "", f"*{kind['role']}*: {kind['help']}.", "")
+        if kind["dims"]:
+            yield from ("| dim | default | allowed | what it is |", "|---|---|---|---|")
+        for dim in kind["dims"]:
+            default = "" if dim["default"] is None else f"`{str(dim['default']).lower()}`"
+            yield f"| `{dim['name']}` | {default} | {_cell(dim['allowed'])} | {_cell(dim['help'])} |"
+        yield ""
+
+
+def _transports() -> Iterator[str]:
+    yield from ("### transport", "", "`kind` says how the device is reached; the other keys are that kind's.", "")
+    for name in transports.names():
+        settings = transports.get(name).Settings
+        says = str(transports.get(name).__doc__).split("\n")[0]
+        yield from (f"#### {name}", "", says, "")
+        if settings.model_fields:
+            yield from (*_keys(settings), "")
+
+
+def _runtimes() -> Iterator[str]:
+    yield from ("### runtime", "", "| runtime | precisions | options |", "|---|---|---|")
+    for name in runtimes.names():
+        found = runtimes.get(name)
+        options = ", ".join(f"`{each}`" for each in found.OPTIONS) or "none"
+        yield f"| `{name}` | {', '.join(found.PRECISIONS)} | {options} |"
+    yield from (f"| `{runtimes.ROOFLINE}` | any | needs a `specification` |", "")
+
+
+def commands() -> str:
+    """The page of all commands."""
+    group: Any = typer.main.get_command(app)
+    lines = [NOTE, "# Commands", "",
+             "What `nas COMMAND --help` says, on one page. Exit codes: 0 done, 1 a check failed, 2 bad input (one "
+             "sentence for each fault), 130 stopped by Ctrl-C. `nas --install-completion` makes your shell complete "
+             "commands and names.", ""]
+    panel = ""
+    for name, command in group.commands.items():
+        if command.rich_help_panel != panel:
+            panel = command.rich_help_panel
+            lines += [f"## {panel}", ""]
+        lines += [f"### nas {name}", "", *_command(command)]
+    return "\n".join(lines)
+
+
+def _command(command: Any) -> Iterator[str]:
+    says, _, example = re.sub(r"\[/?cyan\]", "", command.help).partition("Example:")
+    yield from (" ".join(part.split()) + "\n" for part in says.strip().split("\n\n"))
+    yield from ("```sh", example.strip(), "```", "")
+    shown = [each for each in command.params if each.name != "help"]
+    if shown:
+        yield from ("| option | default | what it is |", "|---|---|---|")
+    for each in shown:
+        default = "" if each.required or each.default in (None, False) else f"`{each.default}`"
+        yield f"| {_option(each)} | {default} | {_cell(each.help or '')} |"
+    yield ""
+
+
+def _option(param: Any) -> str:
+    if param.param_type_name == "argument":
+        return f"`{_cell(param.metavar or param.name)}`"
+    names = ", ".join((*param.opts, *param.secondary_opts))
+    return f"`{names}`" if param.is_flag else f"`{names} {_cell(param.metavar or '')}`"
+
+
+PAGES = {"reference.md": reference, "commands.md": commands}
+
+if __name__ == "__main__":
+    for name, write in PAGES.items():
+        (HERE / name).write_text(write(), encoding="utf-8")
