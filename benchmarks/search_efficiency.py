@@ -25,7 +25,7 @@ from nas.search.front import Hypervolume
 from nas.search.samplers._registry import Proposer
 from nas.search.stage import Search
 
-SAMPLERS = {"random": 1.0, "nsga2": 1.0, "tpe": 1.0, "predictor": 0.3}
+SAMPLERS = {"random": 1.0, "nsga2": 1.0, "tpe": 0.3, "predictor": 0.3}
 """Who is compared, and which share of the evaluations each gets: the predictor is after what 1,000 give in 100."""
 MARKS = (20, 50, 100, 200, 300, 500, 1000)
 

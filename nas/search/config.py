@@ -23,20 +23,20 @@ class SearchConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_version: Literal[1] = 1
-    objectives: tuple[str, ...] = Field(("loss",), min_length=1)
-    max: tuple[str, ...] = ()
-    min: tuple[str, ...] = ()
-    devices: tuple[str, ...] = ()
-    sampler: str = "predictor"
-    trials: int = Field(200, ge=1)
-    seed: int = 0
-    limit: int | None = Field(256, ge=1)
-    batch_size: int | None = Field(None, ge=1)
-    race: bool = True
-    warm_start: tuple[str, ...] = ()
-    inputs: dict[str, str] = Field(default_factory=dict)
-    """Digests of what the search reads: the weights, the data, the profile of each device."""
+    schema_version: Literal[1] = Field(1, description="of these keys")
+    objectives: tuple[str, ...] = Field(("loss",), min_length=1, description="what is minimised, or maximised where "
+                                        "more is better: metrics of the task and costs")
+    max: tuple[str, ...] = Field((), description="limits, such as latency:cpu=12ms")
+    min: tuple[str, ...] = Field((), description="limits from below")
+    devices: tuple[str, ...] = Field((), description="profiled devices; each gets a front of its own")
+    sampler: str = Field("predictor", description="who proposes architectures")
+    trials: int = Field(200, ge=1, description="architectures to evaluate")
+    seed: int = Field(0, description="the same seed visits the same architectures")
+    limit: int | None = Field(256, ge=1, description="validation examples that each is evaluated on; null: all")
+    batch_size: int | None = Field(None, ge=1, description="examples evaluated at a time; null: a fast number")
+    race: bool = Field(True, description="whether the evaluation of what is clearly dominated ends early")
+    warm_start: tuple[str, ...] = Field((), description="what to begin with: runs, architectures, published")
+    inputs: dict[str, str] = Field(default_factory=dict, description="digests of what the search reads; written by it")
 
     def to_yaml(self) -> str:
         """The config as it is kept."""

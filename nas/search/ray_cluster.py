@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import os
 import time
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import ray
 
 from nas.search_command import Cluster
-from search_spaces import InputError
+from search_spaces import InputError, plugins
 from search_spaces.kinds import GROUP
 
 PACKAGES = ("nas", "search_spaces", "supernet", "hardware_profiles")
@@ -72,14 +74,18 @@ def _number(machine: dict[str, float], kind: str) -> str:
 
 def packages() -> dict[str, Any]:
     """A runtime environment of our packages and of those that add blocks, with what makes them known as such."""
-    folders = dict.fromkeys(_folder(name) for name in PACKAGES)
+    places = dict.fromkeys(_place(importlib.import_module(name)) for name in PACKAGES)
     for point in entry_points(group=GROUP):
-        folders |= dict.fromkeys([_folder(point.value.partition(".")[0]), *_metadata(point)])
-    return {"py_modules": [str(folder) for folder in folders], "excludes": ["**/__pycache__"]}
+        places |= dict.fromkeys([_place(importlib.import_module(point.value.partition(".")[0])), *_metadata(point)])
+    own = list(plugins.files())
+    places |= dict.fromkeys(_place(plugin.module) for plugin in own)
+    return {"py_modules": [str(place) for place in places], "excludes": ["**/__pycache__"],
+            "env_vars": {plugins.VARIABLE: os.pathsep.join(plugin.name for plugin in own)}}
 
 
-def _folder(package: str) -> Path:
-    return Path(importlib.import_module(package).__path__[0])
+def _place(module: ModuleType) -> Path:
+    """The folder of a package, or the file of a module that is none."""
+    return Path(module.__path__[0] if hasattr(module, "__path__") else str(module.__file__))
 
 
 def _metadata(point: EntryPoint) -> list[Path]:

@@ -101,6 +101,8 @@ class Search:
         self._keep_starts()
         self.rivals = _Rivals(len(self.exact))
         self._tried = {trial.user_attrs["key"] for trial in self.study.finished}
+        self.done = 0
+        """Trials that count: evaluated, or failed at it. One that violates a limit was never evaluated."""
         for trial in self.study.finished:
             self._remember(trial)
 
@@ -128,11 +130,6 @@ class Search:
         """Whether what is costly has to be measured too, such as BLEU."""
         wanted = {measure.kind for measure in (*self.qualities, *(limit.measure for limit in self.limits))}
         return not wanted.isdisjoint(self.task.costly)
-
-    @property
-    def done(self) -> int:
-        """Trials that count: evaluated, or failed at it. One that violates a limit was never evaluated."""
-        return sum(trial.state != TrialState.PRUNED for trial in self.study.finished)
 
     def propose(self) -> Proposal | None:
         """The next architecture to evaluate; None where a proposal could be finished at once.
@@ -260,7 +257,8 @@ class Search:
         return self.rivals.best([costs[measure.name] for measure in self.exact])
 
     def _remember(self, trial: FrozenTrial) -> None:
-        """Note a finished trial as a rival of those to come."""
+        """Count a finished trial, and note it as a rival of those to come."""
+        self.done += trial.state != TrialState.PRUNED
         known = self.evaluations.get(trial.user_attrs.get("key", ""))
         if is_feasible(trial) and not trial.user_attrs["interval"] and known and "loss" in known.metrics:
             costs = [trial.user_attrs["costs"][measure.name] for measure in self.exact]

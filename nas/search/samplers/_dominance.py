@@ -19,24 +19,32 @@ def covers(points: Floats, others: Floats) -> Bools:
     return found
 
 
+def undominated(points: Floats) -> Bools:
+    """Whether no other point is better somewhere and worse nowhere."""
+    found = np.zeros(len(points), dtype=bool)
+    left = np.lexsort(points.T[::-1])  # whoever dominates a point comes before it
+    while len(left):
+        first = points[left[0]]
+        rest = points[left]
+        found[left[(rest == first).all(axis=1)]] = True
+        left = left[(rest < first).any(axis=1)]
+    return found
+
+
 def layers(points: Floats, violation: Floats, n: int = 1) -> NDArray[np.int64]:
     """The number of the front each point is on; the feasible first, then the others by how much they violate.
 
     Fronts are told apart until they hold n points; what is left is on the last one.
     """
-    cover = covers(points, points)
-    beats = cover & ~cover.T
-    feasible = violation <= 0
-    beats &= feasible[:, None] & feasible[None, :]
-    beats |= violation[:, None].clip(0) < violation[None, :].clip(0)
     number = np.zeros(len(points), dtype=np.int64)
-    left = np.ones(len(points), dtype=bool)
-    losses = beats.sum(axis=0)
-    while left.any() and (~left).sum() < n:
-        front = left & (losses == 0)
-        left &= ~front
+    left = np.arange(len(points))
+    while len(left) and len(points) - len(left) < n:
+        least = violation[left].clip(0)
+        front = least == least.min()
+        if least.min() == 0:
+            front[front] = undominated(points[left[front]])
+        left = left[~front]
         number[left] += 1
-        losses = losses - beats[front].sum(axis=0)
     return number
 
 
@@ -70,11 +78,11 @@ class Gains:
 
     def __init__(self, known: Floats, candidates: Floats, rng: np.random.Generator) -> None:
         together = np.concatenate([known, candidates])
-        front = together[layers(together, np.zeros(len(together))) == 0]
+        front = together[undominated(together)]
         low, high = front.min(axis=0), front.max(axis=0)
         edge = known.min(axis=0) if known.shape[1] == 1 else high + 0.1 * (high - low)
         probes = rng.uniform(low, np.maximum(edge, low), (PROBES, known.shape[1]))
-        probes = probes[~covers(known, probes).any(axis=0)]
+        probes = probes[~covers(known[undominated(known)], probes).any(axis=0)]
         self.covered = covers(candidates, probes)
         reached = np.flatnonzero(self.covered.any(axis=0))[:KEPT]
         self.probes, self.covered = probes[reached], self.covered[:, reached]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +36,10 @@ class Plan:
     signs: tuple[int, ...]
     rectangular: bool
 
+    def holds(self, first: int, trials: Sequence[FrozenTrial]) -> bool:
+        """Whether a batch that starts there has this plan for certain: all trials before it have ended."""
+        return 0 < first == self.first == len(self.before) and trials[first - 1] is self.before[-1]
+
 
 def plan(study: Study, trials: Sequence[FrozenTrial], space: Mapping[str, BaseDistribution], first: int,
          declared: bool) -> Plan:
@@ -57,23 +61,51 @@ def finished_before(trials: Sequence[FrozenTrial], number: int) -> list[FrozenTr
 
 
 class Ledger:
-    """The rows of trials and what is known of them; finished ones are remembered, for every batch asks again."""
+    """The rows of trials and what is known of them; finished ones are remembered, for every batch asks again.
+
+    Trials come in the order of their numbers. Those before the first unfinished one never change.
+    """
 
     def __init__(self, encoding: Encoding, known: Known) -> None:
         self.encoding, self.known = encoding, known
+        self._settled: list[FrozenTrial] = []
+        self._told: list[Told | None] = []
+        self._names: set[Hashable] = set()
         self._finished: dict[int, tuple[FrozenTrial, Told | None]] = {}
 
     def told(self, trials: Sequence[FrozenTrial]) -> list[Told | None]:
         """The row of each trial and its facts; None while it lacks parameters, or where it has others."""
         old, self._finished = self._finished, {}
-        found = []
-        for trial in trials:
-            kept = old.get(id(trial))
-            one = kept[1] if kept and kept[0] is trial else self._read(trial)
-            if trial.state.is_finished():
-                self._finished[id(trial)] = trial, one
-            found.append(one)
-        return found
+        self._settle(trials, old)
+        return [*self._told, *(self._remembered(trial, old) for trial in trials[len(self._settled):])]
+
+    def untried(self, names: Sequence[Hashable], trials: Sequence[FrozenTrial], number: int) -> tuple[list[int], int]:
+        """The places of names that no trial but `number` has, and how many running ones before it have none yet."""
+        told = self.told(trials)
+        rest = [(trial, one) for trial, one in zip(trials[len(self._settled):], told[len(self._settled):])
+                if trial.number != number]
+        late = {one[1].name for _, one in rest if one}
+        ahead = sum(one is None and trial.state == TrialState.RUNNING and trial.number < number for trial, one in rest)
+        return [place for place, name in enumerate(names) if name not in self._names and name not in late], ahead
+
+    def _settle(self, trials: Sequence[FrozenTrial], old: Mapping[int, tuple[FrozenTrial, Told | None]]) -> None:
+        done = len(self._settled)
+        if done and (len(trials) < done or trials[done - 1] is not self._settled[-1]):  # another study's
+            self._settled, self._told, self._names = [], [], set()
+        for trial in trials[len(self._settled):]:
+            if not trial.state.is_finished():
+                break
+            one = self._remembered(trial, old)
+            self._settled.append(trial)
+            self._told.append(one)
+            self._names.update([one[1].name] if one else [])
+
+    def _remembered(self, trial: FrozenTrial, old: Mapping[int, tuple[FrozenTrial, Told | None]]) -> Told | None:
+        kept = old.get(id(trial))
+        one = kept[1] if kept and kept[0] is trial else self._read(trial)
+        if trial.state.is_finished():
+            self._finished[id(trial)] = trial, one
+        return one
 
     def _read(self, trial: FrozenTrial) -> Told | None:
         try:
@@ -111,15 +143,11 @@ class Batch:
         values = np.array([one for _, one in good], dtype=float).reshape(len(good), len(signs)) * signs
         return Evaluated(np.array([place for place, _ in good], dtype=np.int64), values), set(places.tolist())
 
-    def next(self, others: Sequence[FrozenTrial], number: int) -> Params:
+    def next(self, trials: Sequence[FrozenTrial], number: int) -> Params:
         """The first of the batch that no other trial has, nor a running one will take before trial `number`."""
-        told = self._ledger.told(others)
-        names = {one[1].name for one in told if one}
-        ahead = sum(one is None and trial.state == TrialState.RUNNING and trial.number < number
-                    for trial, one in zip(others, told))
-        left = [one for one in self._order if self._pool.names[one] not in names]
+        left, ahead = self._ledger.untried([self._pool.names[one] for one in self._order], trials, number)
         if left:
-            return self._pool.params(left[ahead % len(left)])
+            return self._pool.params(self._order[left[ahead % len(left)]])
         feasible = np.flatnonzero(self._pool.violation <= self._pool.violation.min(initial=math.inf))
         return self._pool.params(int(feasible[number % len(feasible)]))
 

@@ -84,12 +84,13 @@ class PredictorSampler(BaseSampler):
             return {}
         self._check(study)
         trials = study.get_trials(deepcopy=False)
-        wanted = plan(study, trials, search_space, self._first(trial.number), self._distributions is not None)
-        if self._batch is None or self._batch[0] != wanted:
-            size = self.batch if wanted.first else self.n_startup
-            self._batch = wanted, Batch(wanted, self._read(wanted), self._seed, size)
-        others = [one for one in trials if one.number != trial.number]
-        return self._batch[1].next(others, trial.number)
+        first, declared = self._first(trial.number), self._distributions is not None
+        if self._batch is None or not (declared and self._batch[0].holds(first, trials)):
+            wanted = plan(study, trials, search_space, first, declared)
+            if self._batch is None or self._batch[0] != wanted:
+                size = self.batch if wanted.first else self.n_startup
+                self._batch = wanted, Batch(wanted, self._read(wanted), self._seed, size)
+        return self._batch[1].next(trials, trial.number)
 
     def sample_independent(self, study: Study, trial: FrozenTrial, param_name: str,
                            param_distribution: BaseDistribution) -> Any:
