@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint parity roundtrip kills bench clean
+.PHONY: help install demo test lint docs parity roundtrip kills bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,7 +22,7 @@ $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
 install: $(VENV)/.installed ## install the program into .venv
 
 demo: $(VENV)/.installed ## run the main job on an embedded default
-	$(BIN)/python -m nas.demo
+	$(BIN)/nas run examples/demo.yaml
 
 test: $(VENV)/.installed-dev ## run the tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -30,6 +30,10 @@ test: $(VENV)/.installed-dev ## run the tests
 lint: $(VENV)/.installed-dev ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+docs: $(VENV)/.installed-dev ## write the generated pages and build the documentation into site/
+	$(BIN)/python docs/generate_reference.py
+	$(BIN)/mkdocs build --strict
 
 parity: $(VENV)/.installed-dev ## compare the supernet with extracted models, 200 per space
 	$(BIN)/python -m tests.parity --per-space 200
@@ -45,4 +49,4 @@ bench: $(VENV)/.installed ## run every benchmark that needs no run, one JSON lin
 	@for script in supernet_overhead training; do $(BIN)/python benchmarks/$$script.py; done
 
 clean: ## delete the environment and caches
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

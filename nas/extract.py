@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -15,6 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from nas.run_dir import RunDir, locked
+from nas.search.evaluated import Evaluated, read_evaluated
 from nas.search.measures import COUNTED, Measure
 from nas.search.picking import Choice, pick
 from nas.search.stage import Search
@@ -84,15 +85,27 @@ def extract(run: str, choice: Choice, console: Console) -> Extracted:
     found, entries = pick(folder, choice)
     if choice.top is not None and len(entries) < choice.top:
         console.print(f"note: {len(entries)} architectures are all there are", markup=False)
+    return _extracted(folder, found, [entry.arch for entry in entries], console)
+
+
+def extract_ends(run: str, console: Console) -> Extracted:
+    """The same of the smallest and the largest architecture of the space, whatever the search found. Raises alike."""
+    folder = RunDir.open(run)
+    found = read_evaluated(folder)
+    space = found.search.space
+    return _extracted(folder, found, [space.smallest(), space.largest()], console)
+
+
+def _extracted(folder: RunDir, found: Evaluated, archs: Sequence[Architecture], console: Console) -> Extracted:
     stage = _Stage(folder, found.search)
     subnets = folder.path / "subnets"
     subnets.mkdir(exist_ok=True)
     with locked(subnets, "run's subnets"), console.status("extracting ...") as status:
-        kept = {entry.arch.key for entry in entries if (subnets / entry.arch.key[:12]).exists()}
+        kept = {arch.key for arch in archs if (subnets / arch.key[:12]).exists()}
         made = []
-        for place, entry in enumerate(entries, 1):
-            status.update(f"extracting {place} of {len(entries)} ...")
-            made.append(stage.keep(entry.arch) if entry.arch.key in kept else stage.make(entry.arch))
+        for place, arch in enumerate(archs, 1):
+            status.update(f"extracting {place} of {len(archs)} ...")
+            made.append(stage.keep(arch) if arch.key in kept else stage.make(arch))
     costs = [measure for measure in found.objectives if not measure.is_quality]
     columns = dict.fromkeys((*costs, *(Measure(kind) for kind in COUNTED if kind != "weight_bytes")))
     return Extracted(folder, made, frozenset(kept), tuple(columns))

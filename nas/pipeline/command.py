@@ -6,7 +6,6 @@ import hashlib
 import json
 import time
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +14,7 @@ from rich.text import Text
 
 from nas.pipeline.config import PipelineConfig, read_pipeline
 from nas.pipeline.estimate import estimates
+from nas.pipeline.outcome import Done, shown_time
 from nas.pipeline.record import Entry, Record
 from nas.pipeline.stages import STAGES, Stage, Work, after
 from nas.run_dir import RunDir
@@ -80,8 +80,8 @@ def _does(stage: Stage, inputs: str, record: Record, again: bool) -> Does:
     return "done already" if known.state == "done" else "goes on"
 
 
-def run(path: str, first: str | None, dry: bool, console: Console) -> Plan | list[tuple[str, float]]:
-    """Do all stages of a config's file, or tell what would be done; the seconds of each stage.
+def run(path: str, first: str | None, dry: bool, console: Console) -> Plan | Done:
+    """Do all stages of a config's file, or tell what would be done.
 
     Raises:
         InputError: the file or a stage's input is wrong.
@@ -98,8 +98,7 @@ def run(path: str, first: str | None, dry: bool, console: Console) -> Plan | lis
         name = step.stage.name
         console.print(Text(f"[{place}/{len(plan.steps)}] {name}: {step.does}", style="bold"))
         took.append((name, _do(step, plan.record, work)))
-    console.print(f"report: {work.run.path / 'report.html'}", markup=False, soft_wrap=True)
-    return took
+    return Done(took, work.picked, work.plain, work.run.path / "report.html")
 
 
 def _do(step: Step, record: Record, work: Work) -> float:
@@ -140,17 +139,5 @@ def plan_table(plan: Plan) -> RenderableType:
     """What would be done, for a reader."""
     made = table("stage", "what becomes of it", "about", right=("about",))
     for row in plan.rows():
-        made.add_row(row["stage"], row["does"], _shown(row["seconds"]))
+        made.add_row(row["stage"], row["does"], shown_time(row["seconds"]))
     return made
-
-
-def times_table(took: list[tuple[str, float]]) -> RenderableType:
-    """How long every stage took."""
-    made = table("stage", "took", right=("took",))
-    for name, seconds in (*took, ("all", sum(seconds for _, seconds in took))):
-        made.add_row(name, _shown(seconds))
-    return made
-
-
-def _shown(seconds: float) -> str:
-    return "" if not seconds else f"{seconds:.1f} s" if seconds < 10 else str(timedelta(seconds=round(seconds)))

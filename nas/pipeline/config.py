@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from nas import tasks
 from nas.config import RunConfig, make_recipe
+from nas.retrain_config import retrain_recipe
 from nas.search.config import SearchConfig, make_search
 from nas.search.picking import Choice
 from search_spaces import Fault, InputError, load_space
 from search_spaces.loader import parse_yaml
+from supernet.recipe import Recipe
 
 
 class _Part(BaseModel):
@@ -55,6 +57,16 @@ class RetrainPart(_Part):
     theseus: bool = Field(False, description="layers replace those of a larger model one by one")
     training: dict[str, Any] = Field(default_factory=dict, description="settings, as nas settings lists them")
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """Those of the training as a command gives them."""
+        return {name: str(value) for name, value in self.training.items()}
+
+    def recipe(self, base: Recipe) -> Recipe:
+        """How it trains where the supernet's training is `base`. Raises InputError."""
+        return retrain_recipe(base, {name: value for name, value in self.settings.items()
+                                     if name in Recipe.model_fields})
+
 
 class ExportPart(_Part):
     """A format to ship; see nas export."""
@@ -74,15 +86,28 @@ class PipelineConfig(_Part):
     training: dict[str, Any] = Field(default_factory=dict, description="settings, as nas settings lists them")
     devices: tuple[DevicePart, ...] = Field((), description="devices to profile, search for and measure on")
     search: dict[str, Any] = Field(default_factory=dict, description="trials, max, sampler, ... as nas search has them")
-    pick: PickPart = Field(PickPart(knee=True), description="which architectures go on")
+    pick: tuple[PickPart, ...] = Field((PickPart(knee=True),), min_length=1,
+                                       description="which architectures go on; one choice, or a list of them")
     retrain: RetrainPart | None = Field(RetrainPart(), description="how they are trained on; null: not at all")
+    plain: bool = Field(False, description="whether the space's smallest and largest are trained from scratch, for as "
+                                           "many steps as supernet and retraining together, for comparison")
     export: tuple[ExportPart, ...] = Field((), description="formats to ship them in")
     measure: bool = Field(True, description="whether they are timed on every device")
+
+    @field_validator("pick", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return [value] if isinstance(value, dict | PickPart) else value
 
     def run_config(self) -> RunConfig:
         """What the training takes."""
         return RunConfig(space=self.space, task=self.task, data=self.data,
                          training=make_recipe({name: str(value) for name, value in self.training.items()}))
+
+    def all_steps(self) -> int:
+        """Of the supernet's training and of a retraining after it."""
+        base = self.run_config().training
+        return base.steps + (self.retrain.recipe(base).steps if self.retrain else 0)
 
     def search_settings(self) -> dict[str, Any]:
         """What the search takes; without objectives those it would have without a config."""
@@ -98,7 +123,8 @@ class PipelineConfig(_Part):
         settings: SearchConfig = make_search(self.search_settings(), "search")
         settings.measures(tasks.get(self.task)) if "objectives" in self.search else None
         settings.limits(tasks.get(self.task))
-        self.pick.choice()
+        for each in self.pick:
+            each.choice()
 
 
 def read_pipeline(path: Path) -> PipelineConfig:

@@ -10,7 +10,6 @@ import torch
 
 from nas.pipeline.config import PipelineConfig
 from nas.profile_command import parse_time
-from nas.retrain_config import retrain_recipe
 from nas.search.config import make_search
 from nas.train import place
 from search_spaces import Architecture, load_space
@@ -62,14 +61,19 @@ def estimates(config: PipelineConfig) -> dict[str, float]:
     arch = space.sample(random.Random(0))  # noqa: S311
     found["search"] = search.trials * _evaluation_s(net, arch, noise, recipe, search.limit or 1000)
     if config.retrain is not None:
-        settings = {name: str(value) for name, value in config.retrain.training.items()}
-        own = {name: value for name, value in settings.items() if name in Recipe.model_fields}
-        again = retrain_recipe(recipe, own)
-        model = place(Transformer(arch, dropout=again.dropout, seed=0), again)
-        steps = again.steps * _step_s(Trainer(model, Fixed(arch), again, noise))
+        again = config.retrain.recipe(recipe)
         taught = 1.0 if config.retrain.teacher == "none" else 1.5  # the teacher reads every batch too
-        found["retrain"] = (config.pick.top or PICKED) * taught * steps
+        picked = sum(each.top or PICKED for each in config.pick)
+        found["retrain"] = picked * taught * again.steps * _plain_step_s(arch, again, noise)
+    if config.plain:
+        found["plain"] = config.all_steps() * sum(_plain_step_s(end, recipe, noise)
+                                                  for end in (space.smallest(), space.largest()))
     return found
+
+
+def _plain_step_s(arch: Architecture, recipe: Recipe, noise: _Noise) -> float:
+    model = place(Transformer(arch, dropout=recipe.dropout, seed=0), recipe)
+    return _step_s(Trainer(model, Fixed(arch), recipe, noise))
 
 
 def _step_s(trainer: Trainer) -> float:

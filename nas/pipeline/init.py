@@ -42,7 +42,7 @@ search:
   limit: 50                   # validation examples that each architecture is judged by
   max: []                     # limits, such as [latency:{device}=12ms, params=5M]
 
-pick:                         # what goes on: max: [...], knee: true, top: 3 or all_pareto: true
+pick:                         # what goes on: max: [...], knee: true, top: 3 or all_pareto: true; or a list of such
   knee: true
 
 retrain:                      # null: ship what the supernet has
@@ -51,6 +51,7 @@ retrain:                      # null: ship what the supernet has
   training:
     steps: {retrain_steps}
 
+plain: false                  # true: the smallest and the largest are trained from scratch, to compare with
 export: []                    # formats to ship, such as [{{format: onnx}}, {{format: onnx, int8: true}}]
 measure: true                 # time what was picked on every device
 """

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
 
@@ -15,6 +15,9 @@ from hardware_profiles.stored import folder_of
 from nas.pipeline.config import PipelineConfig
 from nas.run_dir import RunDir
 from search_spaces import InputError
+
+if TYPE_CHECKING:
+    from nas.retrain_config import Asked
 
 
 class StoppedError(Exception):
@@ -38,6 +41,11 @@ class Work:
     def picked(self) -> tuple[str, ...]:
         """The folders that are shipped: retrained where that was asked for."""
         return self.subnets.get("retrain") or self.subnets.get("extract", ())
+
+    @property
+    def plain(self) -> tuple[str, ...]:
+        """The folders of what they are compared with."""
+        return self.subnets.get("plain", ())
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -185,15 +193,18 @@ class Extract(Stage):
 
     def settings(self, config: PipelineConfig) -> Any:
         """How they are picked."""
-        return config.pick.model_dump()
+        return [each.model_dump() for each in config.pick]
 
     def do(self, work: Work) -> Sequence[str]:
         """Pick and cut out."""
         from nas.extract import extract
 
-        found = extract(work.run.name, work.config.pick.choice(), work.console)
-        work.console.print(found.table())
-        return [str(each.path) for each in found.subnets]
+        made: dict[str, None] = {}
+        for each in work.config.pick:
+            found = extract(work.run.name, each.choice(), work.console)
+            work.console.print(found.table())
+            made |= dict.fromkeys(str(subnet.path) for subnet in found.subnets)
+        return list(made)
 
     def undo(self, work: Work) -> None:
         """Subnets of other weights go aside."""
@@ -217,25 +228,46 @@ class Retrain(Stage):
 
     def do(self, work: Work) -> Sequence[str]:
         """Retrain one after the other."""
-        from nas.retrain_command import retrain_one
         from nas.retrain_config import Asked
 
         part = work.config.retrain
         assert part is not None, "see wanted"
-        asked = Asked(part.init, part.teacher, part.distill, part.theseus,
-                      {name: str(value) for name, value in part.training.items()})
-        made = []
-        for path in work.subnets["extract"]:
-            found = retrain_one(path, asked, work.console)
-            if found is None:
-                raise StoppedError
-            work.console.print(found.table())
-            made += [str(each.after.path) for each in found.results]
-        return made
+        asked = Asked(part.init, part.teacher, part.distill, part.theseus, part.settings)
+        return [_retrained(path, asked, work) for path in work.subnets["extract"]]
 
     def undo(self, work: Work) -> None:
         """Retrained subnets go aside."""
         for path in work.subnets.get("retrain", ()):
+            if Path(path).exists():
+                put_aside(Path(path), work)
+
+
+class Plain(Stage):
+    """The ends of the space trained from scratch, to compare with."""
+
+    name, needs = "plain", ("profile", "train")
+
+    def wanted(self, config: PipelineConfig) -> bool:
+        """Where asked for."""
+        return config.plain
+
+    def settings(self, config: PipelineConfig) -> Any:
+        """For how many steps."""
+        return config.all_steps()
+
+    def do(self, work: Work) -> Sequence[str]:
+        """Cut them out, and train them one after the other."""
+        from nas.extract import extract_ends
+        from nas.retrain_config import Asked
+
+        settings = {"steps": str(work.config.all_steps())}
+        ends = dict.fromkeys(str(each.path) for each in extract_ends(work.run.name, work.console).subnets)
+        return [_retrained(path, Asked("scratch", "none", settings=settings, out=f"{path}-plain"), work)
+                for path in ends]
+
+    def undo(self, work: Work) -> None:
+        """They go aside."""
+        for path in (*work.plain, *(path.removesuffix("-plain") for path in work.plain)):
             if Path(path).exists():
                 put_aside(Path(path), work)
 
@@ -266,7 +298,7 @@ class Export(Stage):
 class Measure(Stage):
     """What is shipped, timed on every device."""
 
-    name, needs = "measure", ("extract", "retrain", "profile")
+    name, needs = "measure", ("extract", "retrain", "plain", "profile")
 
     def wanted(self, config: PipelineConfig) -> bool:
         """With devices."""
@@ -280,7 +312,7 @@ class Measure(Stage):
         """Measure all of them in one session of each device."""
         from nas.measure_command import run
 
-        found = run(work.picked, work.devices, "prefill", "1m", work.console)
+        found = run((*work.picked, *work.plain), work.devices, "prefill", "1m", work.console)
         if found is None:
             raise StoppedError
         work.console.print(found.table())
@@ -290,7 +322,8 @@ class Measure(Stage):
 class Report(Stage):
     """The page that shows it all."""
 
-    name, needs = "report", ("prepare", "profile", "train", "search", "extract", "retrain", "export", "measure")
+    name = "report"
+    needs = ("prepare", "profile", "train", "search", "extract", "retrain", "plain", "export", "measure")
 
     def settings(self, config: PipelineConfig) -> Any:
         """Nothing of its own."""
@@ -304,9 +337,20 @@ class Report(Stage):
         return ()
 
 
-STAGES: tuple[Stage, ...] = (Prepare(), Profile(), Train(), Search(), Extract(), Retrain(), Export(), Measure(),
-                             Report())
+STAGES: tuple[Stage, ...] = (Prepare(), Profile(), Train(), Search(), Extract(), Retrain(), Plain(), Export(),
+                             Measure(), Report())
 """In the order they are done."""
+
+
+def _retrained(path: str, asked: Asked, work: Work) -> str:
+    """The folder of a subnet after its retraining. Raises InputError, StoppedError."""
+    from nas.retrain_command import retrain_one
+
+    found = retrain_one(path, asked, work.console)
+    if found is None:
+        raise StoppedError
+    work.console.print(found.table())
+    return str(found.results[0].after.path)
 
 
 def names() -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def document(report: Report) -> dict[str, Any]:
         "checks": [{"device": each.device, "phase": each.phase, **each.check} for each in report.devices.checks],
         "notes": report.devices.notes,
         "picked": [{"name": each.name, "key": each.arch.key, "steps": [vars(step) for step in each.steps],
-                    "costs": each.costs, "measured": each.measured, "exports": each.exports}
+                    "costs": each.costs, "measured": each.measured, "exports": each.exports, "trained": each.trained}
                    for each in report.picked],
         "measures": _measures(report), "curves": [vars(curve) for curve in report.curves],
         "ranked": _ranked(report.ranked) if report.ranked else None, "files": report.files,

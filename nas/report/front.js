@@ -89,6 +89,8 @@ function frontChart() {
             {size: 6, color: colour("faint"), symbol: "circle-open", opacity: .6}),
     scatter(front, "front", {size: 10, color: front.map(point => within(point) ? colour("front") : colour("line"))},
             {mode: "lines+markers", line: {color: colour("front"), width: 1.5, shape: "hv"}}),
+    trainedAlone("inherit", "retrained", {symbol: "star", size: 14, color: colour("front")}),
+    trainedAlone("scratch", "from scratch", {symbol: "x", size: 11, color: colour("attends")}),
     scatter(picked, "extracted", ring(1.5, 16), {hoverinfo: "skip", hovertemplate: null}),
     {...scatter(marked, "named", {symbol: "diamond", size: 11, color: colour("attends")}),
      mode: "markers+text", texttemplate: "%{meta}", textposition: marked.map(side(ends)), cliponaxis: false,
@@ -101,6 +103,18 @@ function frontChart() {
   return {traces, layout: {legend: {...LEGEND, entrywidth: 70}, shapes: line, uirevision: view.cost + view.quality,
     xaxis: {title: axisTitle(view.cost), ...(log ? ticks(ends) : {})},
     yaxis: {title: axisTitle(view.quality)}}};
+}
+
+// Subnets after a training of their own, on the whole validation split.
+function trainedAlone(how, name, marker) {
+  const found = DATA.picked.filter(each => each.trained === how && each.costs[view.cost] !== undefined)
+    .map(each => ({...each, quality: each.steps.at(-1).metrics[view.quality]}))
+    .filter(each => each.quality !== null && each.quality !== undefined);
+  const says = each => [`<b>${esc(each.name)}</b> · ${name}`, `${esc(view.quality)} ${show(view.quality, each.quality)}`,
+    `${esc(measure(view.cost).label)} ${show(view.cost, each.costs[view.cost])}`].join("<br>");
+  return {type: "scatter", mode: "markers", name, marker, x: found.map(each => each.costs[view.cost]),
+          y: found.map(each => each.quality), customdata: found.map(each => each.key), text: found.map(says),
+          hovertemplate: "%{text}<extra></extra>"};
 }
 
 // Labels of dear architectures stand on the left, so that none leaves the chart.

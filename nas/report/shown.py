@@ -148,6 +148,8 @@ class Picked:
     measured: Mapping[str, tuple[float | None, float]]
     """Predicted and measured milliseconds, by the names of latencies."""
     exports: tuple[str, ...]
+    trained: str = ""
+    """How its last step trained it on its own: inherit, scratch, or not at all."""
 
 
 @dataclass(frozen=True)

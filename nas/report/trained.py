@@ -32,7 +32,9 @@ def _picked(subnet: Subnet) -> Picked:
     facts = subnet.facts
     steps = [Step(made.stage, _said(made.settings), made.metrics) for made in facts.made]
     measured = {name: (each.predicted_ms, each.measured_ms) for name, each in facts.measured.items()}
-    return Picked(subnet.path.name, subnet.arch, steps, facts.costs, measured, tuple(facts.exports))
+    last = facts.made[-1]
+    trained = last.settings.get("init", "") if last.stage == "retrain" else ""
+    return Picked(subnet.path.name, subnet.arch, steps, facts.costs, measured, tuple(facts.exports), trained)
 
 
 def _said(settings: dict[str, Any]) -> str:

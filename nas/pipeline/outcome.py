@@ -1,0 +1,71 @@
+"""What a pipeline ends with: how good and how fast each model is that it made, and how long the stages took."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+
+from nas.search.measures import Measure
+from nas.subnet import Subnet
+from nas.tables import table
+
+
+@dataclass(frozen=True)
+class Done:
+    """The end of a pipeline.
+
+    Args:
+        took: each stage and its seconds in this call.
+        shipped: the folders of what was picked, as it is shipped.
+        plain: the folders of what they are compared with.
+    """
+
+    took: Sequence[tuple[str, float]]
+    shipped: Sequence[str]
+    plain: Sequence[str]
+    report: Path
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a program."""
+        return {"stages": [{"stage": name, "seconds": seconds} for name, seconds in self.took],
+                "shipped": list(self.shipped), "plain": list(self.plain), "report": str(self.report)}
+
+    def table(self) -> RenderableType:
+        """For a reader."""
+        stages = table("stage", "took", right=("took",))
+        for name, seconds in (*self.took, ("all", sum(seconds for _, seconds in self.took))):
+            stages.add_row(name, shown_time(seconds))
+        return Group(models_table([*map(Subnet.open, self.shipped)], [*map(Subnet.open, self.plain)]), stages)
+
+
+def models_table(shipped: Sequence[Subnet], plain: Sequence[Subnet]) -> RenderableType:
+    """Quality and costs of each, the smallest first; latencies as they were measured, beside the prediction."""
+    both = sorted([*shipped, *plain], key=lambda each: each.facts.costs["params"])
+    metrics = list(both[0].facts.metrics)
+    latencies = list(dict.fromkeys(name for each in both for name in each.facts.measured))
+    columns = [*metrics, "params", *(column for name in latencies for column in (name, "predicted"))]
+    made = table("subnet", "", *columns, right=tuple(columns))
+    for each in both:
+        quality = [math.nan if (value := each.facts.metrics.get(name)) is None else value for name in metrics]
+        made.add_row(each.path.name, "plain, from scratch" if each in plain else "picked",
+                     *(f"{value:.4f}" for value in quality), Measure("params").show(each.facts.costs["params"]),
+                     *(text for name in latencies for text in _both(each, name)))
+    return made
+
+
+def _both(subnet: Subnet, name: str) -> tuple[str, str]:
+    found = subnet.facts.measured.get(name)
+    if found is None:
+        return "-", "-"
+    return f"{found.measured_ms:.3f} ms", "-" if found.predicted_ms is None else f"{found.predicted_ms:.3f} ms"
+
+
+def shown_time(seconds: float) -> str:
+    """For a reader; nothing where there is none."""
+    return "" if not seconds else f"{seconds:.1f} s" if seconds < 10 else str(timedelta(seconds=round(seconds)))
