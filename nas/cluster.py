@@ -24,7 +24,7 @@ from ray.train.torch import TorchConfig, TorchTrainer, get_device
 from nas import train as stage
 from nas.progress import Bar, Files, read_rows
 from nas.run_dir import RunDir, write_json
-from search_spaces import InputError
+from search_spaces import InputError, plugins
 from supernet.checkpoint import newest_step
 from supernet.fit import Observer, Silent
 from supernet.parallel import Workers
@@ -57,7 +57,8 @@ def cluster(address: str, workers: int, environment: dict[str, Any] | None = Non
             ray.init(address="local", num_cpus=max(workers + 1, os.cpu_count() or 1), include_dashboard=False,
                      log_to_driver=False, logging_level=logging.ERROR)
         else:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=environment)
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR,
+                     runtime_env=environment or _plugins())
     except (ConnectionError, ValueError, RuntimeError, RayError) as error:
         if "Authentication" in f"{error!r} {error.__cause__!r}":
             raise InputError("--ray", f"the cluster at {address!r} asks for a token; set RAY_AUTH_MODE=token, and "
@@ -69,6 +70,11 @@ def cluster(address: str, workers: int, environment: dict[str, Any] | None = Non
         yield
     finally:
         ray.shutdown()
+
+
+def _plugins() -> dict[str, Any]:
+    """Workers read the user's own files from where they are here, as they do the run's folder."""
+    return {"env_vars": {plugins.VARIABLE: os.environ[plugins.VARIABLE]}} if plugins.named() else {}
 
 
 def _check_room(workers: int, option: str) -> None:

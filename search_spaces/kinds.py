@@ -1,20 +1,18 @@
-"""The registry of block kinds, found through the entry-point group `nas.blocks`.
+"""The registry of block kinds, found through the entry-point group `nas.blocks` and in the user's own files.
 
 An entry point names a module that holds `Kind` objects, or a package whose modules do. The built-in
-one is the folder `supernet.blocks`; a user's own package adds blocks the same way.
+one is the folder `supernet.blocks`; a user's own package adds blocks the same way. Single files: see `plugins`.
 """
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
 from dataclasses import fields
-from functools import lru_cache
-from importlib.metadata import entry_points
 from types import ModuleType
 
+from search_spaces import plugins
 from search_spaces.errors import Fault, InputError
 from search_spaces.schema import ROLES, Facts, Kind
 
@@ -35,25 +33,20 @@ def names(role: str) -> list[str]:
     return sorted(kind.name for kind in registry().values() if kind.role == role)
 
 
-@lru_cache(maxsize=1)
+@plugins.cached
 def registry() -> dict[str, Kind]:
-    """Every installed kind by name. `registry.cache_clear()` looks again."""
+    """Every installed kind by name."""
     found: dict[str, Kind] = {}
     owners: dict[str, str] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.value != BUILTIN, point.value)):
-        where = f"block package {point.value!r} (entry point {GROUP}:{point.name})"
-        try:
-            modules = list(_modules(importlib.import_module(point.value)))
-        except Exception as error:
-            raise InputError(where, f"cannot be imported: {error}; fix or uninstall it") from error
-        for kind in _declared(modules):
+    for plugin in (*plugins.installed(GROUP, first=BUILTIN), *plugins.files()):
+        for kind in _declared(list(_modules(plugin))):
             if found.setdefault(kind.name, kind) is not kind:
                 says = f"declares the kind {kind.name!r}, which {owners[kind.name]!r} declares already"
-                raise InputError(where, says)
-            owners.setdefault(kind.name, point.value)
+                raise InputError(plugin.where, says)
+            owners.setdefault(kind.name, plugin.name)
             faults = list(_kind_faults(kind))
             if faults:
-                raise InputError(where, faults)
+                raise InputError(plugin.where, faults)
     return found
 
 
@@ -76,10 +69,10 @@ def _kind_faults(kind: Kind) -> Iterator[Fault]:
         yield Fault(kind.name, f"its module does not take {name!r}, which is a dim or in facts")
 
 
-def _modules(module: ModuleType) -> Iterator[ModuleType]:
-    yield module
-    for info in pkgutil.iter_modules(getattr(module, "__path__", ()), module.__name__ + "."):
-        yield importlib.import_module(info.name)
+def _modules(plugin: plugins.Plugin) -> Iterator[ModuleType]:
+    yield plugin.module
+    for info in pkgutil.iter_modules(getattr(plugin.module, "__path__", ()), plugin.module.__name__ + "."):
+        yield plugins.imported(info.name, plugin.where, "fix or uninstall it")
 
 
 def _declared(modules: list[ModuleType]) -> list[Kind]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from hardware_profiles.profile import Device
 from hardware_profiles.stored import Conditions
 from hardware_profiles.transports._base import Model
 from nas.profiling import sources
+from nas.profiling.fresh import Pool
 from nas.profiling.workloads import Workload, described, greatest_token
 from nas.run_dir import write_json
 from search_spaces import InputError
@@ -97,8 +97,7 @@ class Compiler:
                       stop: Callable[[], bool]) -> Iterator[tuple[str, Compiled]]:
         if not workloads:
             return
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(processes(), len(workloads)), mp_context=context, initializer=_quiet) as pool:
+        with Pool(min(processes(), len(workloads)), _quiet) as pool:
             waiting = {pool.submit(self.compile, workload): workload.name for workload in workloads}
             try:
                 for future in as_completed(waiting):

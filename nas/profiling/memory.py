@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +13,7 @@ from scipy.optimize import nnls
 from hardware_profiles import measure, runtimes
 from hardware_profiles.latency import LatencyModel
 from hardware_profiles.stored import Conditions, Memory
+from nas.profiling.fresh import Pool
 from nas.profiling.timing import Bench, Rounds, Stopped
 from nas.profiling.workloads import Workload
 from search_spaces import Architecture, InputError
@@ -57,7 +56,7 @@ def measure_peaks(bench: Bench, smallest: Architecture, archs: Sequence[Architec
     for workload in workloads:
         if bench.stop():
             raise Stopped
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as fresh:
+        with Pool(1) as fresh:
             peaks.append(fresh.submit(_peak_here, first, workload, bench.conditions, bench.device.runtime,
                                       bench.device.runtime_options()).result())
     return np.array(peaks, dtype=np.float64)

@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from search_spaces import InputError, kinds
+from search_spaces import InputError, kinds, plugins
 from search_spaces.schema import Dim, Kind
 
 
@@ -31,9 +31,9 @@ def test_a_wrong_declaration_is_told(monkeypatch: pytest.MonkeyPatch, change: di
     points = [types.SimpleNamespace(value="their_blocks", name="theirs"),
               types.SimpleNamespace(value="supernet.blocks", name="builtin")]
     found = {"their_blocks": module}
-    monkeypatch.setattr(kinds, "entry_points", lambda group: points)
-    real = kinds.importlib.import_module
-    monkeypatch.setattr(kinds.importlib, "import_module", lambda name: found.get(name) or real(name))
+    monkeypatch.setattr(plugins, "entry_points", lambda group: points)
+    real = plugins.importlib.import_module
+    monkeypatch.setattr(plugins.importlib, "import_module", lambda name: found.get(name) or real(name))
     with pytest.raises(InputError, match="their_blocks") as caught:
         kinds.registry.__wrapped__()
     assert says in str(caught.value)
