@@ -15,6 +15,8 @@ from supernet.recipe import Recipe
 
 FREE = ("device", "keep", "log_every")
 """Settings that may change when a run is resumed: they do not touch the weights."""
+OF_SUPERNETS = ("strategy", "n_random", "distill")
+"""Settings of a training that mean nothing for a single architecture."""
 
 
 class RunConfig(BaseModel):
@@ -72,6 +74,19 @@ def make_recipe(settings: Mapping[str, str], base: Recipe | None = None) -> Reci
         return Recipe.model_validate({**(base.model_dump() if base else {}), **settings})
     except ValidationError as error:
         raise InputError("--set", list(faults_of(error, Recipe))) from None
+
+
+def recipe_of_one(base: Recipe, settings: Mapping[str, str], share: int, lr_share: float = 1.0) -> Recipe:
+    """A supernet's recipe for one architecture: one step in `share`, a share of its learning rate, no LayerDrop.
+
+    Settings say otherwise. In fewer or more steps the learning rate takes the same course.
+    """
+    start = base.model_copy(update={"strategy": "largest", "layerdrop": 0.0, "steps": -(-base.steps // share),
+                                    "lr": base.lr * lr_share})
+    made = make_recipe(settings, start)
+    if "warmup" in settings:
+        return made
+    return made.model_copy(update={"warmup": round(base.warmup * made.steps / base.steps)})
 
 
 def faults_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.table import Table
+from safetensors import SafetensorError
 
 from nas import export as formats
 from nas.export._base import Run, Shipment
@@ -99,8 +101,9 @@ def export(name: str, asked: Asked, console: Console) -> Exported:
             facts = Subnet.open(str(subnet.path)).facts
             kept = {**record, "folder": asked.out} if asked.out else record
             subnet.write_facts(facts.model_copy(update={"exports": {**facts.exports, asked.name: kept}}))
-    except OSError as error:
-        raise InputError(str(folder), f"cannot be written ({error.strerror or error})") from None
+    except (OSError, SafetensorError) as error:
+        at = folder if os.access(subnet.path, os.W_OK) else subnet.path
+        raise InputError(str(at), f"cannot be written ({getattr(error, 'strerror', None) or error})") from None
     return Exported(asked.name, folder, record)
 
 
@@ -165,6 +168,8 @@ def _replaced(folder: Path) -> Iterator[Path]:
     """As `whole`, a folder to fill, also where there is an older one: that goes when the new one is complete."""
     old, alone = folder.with_name(f".{folder.name}.old"), not folder.parent.exists()
     folder.parent.mkdir(parents=True, exist_ok=True)
+    if old.exists() and not folder.exists():  # killed between the two names
+        old.rename(folder)
     for left in folder.parent.glob(f".{folder.name}.*"):  # by a process that was killed
         delete(left)
     try:

@@ -26,7 +26,6 @@ from supernet.pretrained import QUANTISATION, WEIGHTS
 from supernet.sampling import Fixed
 from supernet.theseus import Theseus, predecessor, take_frame
 from supernet.training import Progress, Trainer
-from supernet.writing import delete
 
 SETTINGS = "settings.json"
 
@@ -104,6 +103,7 @@ def make_job(subnet: Subnet, prepared: Prepared, asked: Asked) -> Job:
     work = run.path / "retraining" / f"{path.name}-{config.digest}"
     job = Job(subnet, run, config, teacher, work, out)
     if job.result is None:
+        check_free(out)
         _check_others(job)
     return job
 
@@ -231,8 +231,6 @@ def _teacher_model(job: Job, net: Supernet | None) -> Teacher:
 def _write(job: Job, prepared: Prepared, trainer: Trainer, progress: Progress) -> Subnet:
     """Measure the result on the whole validation split and write its folder."""
     task, recipe = tasks.get(job.run.config().task), trainer.recipe
-    for left in job.out.parent.glob(f".{job.out.name}.*"):  # by a process that was killed
-        delete(left)
     with trainer.averaged() as model:
         assert isinstance(model, Transformer)
         metrics = score(model, job.subnet.arch, task, prepared, recipe, full=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,14 +15,11 @@ from nas.progress import Bar, interruptible
 from nas.retrain import Job, Retrained, make_job, retrain
 from nas.retrain_config import Asked
 from nas.run_dir import RunDir
-from nas.subnet import Subnet
+from nas.subnet import Subnet, subnets_in
 from nas.tables import table
 from nas.tasks.base import Prepared
-from nas.train import prepare
+from nas.train import Stop, prepare
 from search_spaces import InputError
-from supernet.pretrained import ARCHITECTURE
-
-Stop = Callable[[], bool]
 
 
 @dataclass(frozen=True)
@@ -98,8 +95,7 @@ def retrain_best(name: str, top: int, asked: Asked, where: Cluster, console: Con
 
 def best_subnets(run: RunDir, top: int) -> list[Subnet]:
     """The extracted subnets of a run with the least loss. Raises InputError where there are none."""
-    folders = sorted(path.parent for path in (run.path / "subnets").glob(f"*/{ARCHITECTURE}"))
-    found = [subnet for subnet in map(Subnet.open, map(str, folders))
+    found = [subnet for subnet in map(Subnet.open, map(str, subnets_in(run.path)))
              if subnet.facts.made and subnet.facts.made[-1].stage == "extract"]
     if not found:
         raise InputError(str(run.path), f"has no extracted subnets; run nas extract {run.name} --top {top}")

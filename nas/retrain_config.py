@@ -12,15 +12,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from nas.config import FREE, faults_of, make_recipe
+from nas.config import FREE, OF_SUPERNETS, faults_of, recipe_of_one
 from search_spaces import Fault, InputError
 from supernet.lessons import LOSSES
 from supernet.recipe import Recipe
 
 SHARE = 4
 """A subnet is retrained for one step in so many of its supernet's, unless the user says otherwise."""
-OF_SUPERNETS = ("strategy", "n_random", "distill")
-"""Settings of a training that mean nothing for a single architecture."""
 NEEDS = {"temperature": "logits", "label_share": "logits", "feature_weight": "features",
          "attention_weight": "attention", "fade": "teacher", "theseus_start": "theseus", "theseus_share": "theseus"}
 """Settings, and what they have no effect without."""
@@ -153,15 +151,8 @@ def make_config(asked: Asked, base: Recipe, **known: Any) -> RetrainConfig:
 
 
 def retrain_recipe(base: Recipe, settings: Mapping[str, str]) -> Recipe:
-    """The supernet's recipe for one architecture: a share of its steps, without LayerDrop.
-
-    In fewer or more steps the learning rate takes the same course.
-    """
-    start = base.model_copy(update={"strategy": "largest", "layerdrop": 0.0, "steps": -(-base.steps // SHARE)})
-    made = make_recipe(settings, start)
-    if "warmup" in settings:
-        return made
-    return made.model_copy(update={"warmup": round(base.warmup * made.steps / base.steps)})
+    """The recipe of a retraining in a run with the recipe `base`."""
+    return recipe_of_one(base, settings, SHARE)
 
 
 def read_config(path: Path) -> RetrainConfig:

@@ -8,12 +8,13 @@ another one.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError
 from tokenizers import Tokenizer
 
 from nas.run_dir import ROOT, RunDir, write_json
@@ -22,9 +23,9 @@ from nas.train import prepare
 from search_spaces import Architecture, InputError, load_architecture
 from supernet import Transformer
 from supernet.pretrained import ARCHITECTURE, REMEDY, save_model
-from supernet.writing import whole
+from supernet.writing import delete, whole
 
-FACTS, TOKENIZER = "metrics.json", "tokenizer.json"
+FACTS, TOKENIZER, SUBNETS = "metrics.json", "tokenizer.json", "subnets"
 
 
 class _Frozen(BaseModel):
@@ -121,7 +122,8 @@ class Subnet:
 
     def run(self) -> RunDir:
         """The run it came from, which has its data. Raises InputError where that is gone."""
-        for folder in (self.path.resolve().parent.parent, Path(self.facts.run)):
+        around = self.path.resolve().parent
+        for folder in (*([around.parent] if around.name == SUBNETS else []), Path(self.facts.run)):
             if (folder / "config.yaml").is_file():
                 return RunDir.open(os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else str(folder))
         raise InputError(str(self.path), f"the run it came from, {self.facts.run}, is not there; its data are needed")
@@ -158,21 +160,33 @@ def write_subnet(folder: Path, model: Transformer, tokenizer: Tokenizer, facts: 
     check_free(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
+        for left in folder.parent.glob(f".{folder.name}.*"):  # by a process that was killed
+            delete(left)
         with whole(folder) as temporary:
             temporary.mkdir()
             save_model(model, temporary)
             for name, text in {TOKENIZER: tokenizer.to_str(pretty=True), **(files or {})}.items():
                 (temporary / name).write_text(text, "utf-8")
             Subnet(temporary, model.arch, facts).write_facts(facts)
-    except OSError as error:
-        raise InputError(str(folder), f"cannot be written ({error.strerror or error})") from None
+    except (OSError, SafetensorError) as error:
+        raise InputError(str(folder), f"cannot be written ({getattr(error, 'strerror', None) or error})") from None
     return Subnet(folder, model.arch, facts)
 
 
 def check_free(folder: Path) -> None:
-    """Raises InputError where a folder is there already."""
+    """Raises InputError where a folder is there already, or cannot be made."""
     if folder.exists():
         raise InputError(str(folder), "exists; delete it, or name another folder with --out")
+    parent = next(each for each in folder.absolute().parents if each.exists())
+    if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
+        raise InputError(str(folder), f"cannot be written: nothing can be made in {parent}; name another folder with "
+                                      "--out")
+
+
+def subnets_in(run: Path) -> list[Path]:
+    """The folders of a run's subnets by name; what is still being written is none."""
+    found = (path.parent for path in (run / SUBNETS).glob(f"*/{ARCHITECTURE}"))
+    return sorted(folder for folder in found if not folder.name.startswith("."))
 
 
 def _folder(name: str) -> Path:
@@ -180,10 +194,8 @@ def _folder(name: str) -> Path:
     if (path / ARCHITECTURE).is_file():
         return path
     run, _, key = name.rpartition("/")
-    parent = (ROOT / run if not (Path(run) / "subnets").is_dir() else Path(run)) / "subnets"
-    there = sorted(each for each in parent.glob("*") if (each / ARCHITECTURE).is_file()) if run else []
-    exact = [each for each in there if each.name == key]
-    found = exact or [each for each in there if key and each.name.startswith(key)]
+    there = subnets_in(Path(run) if (Path(run) / SUBNETS).is_dir() else ROOT / run) if run else []
+    found = _named(key, there) if key else []
     if len(found) == 1:
         return found[0]
     if found:
@@ -192,6 +204,18 @@ def _folder(name: str) -> Path:
         raise InputError(name, f"is no subnet: it holds no {ARCHITECTURE}; nas extract writes subnets")
     known = f"subnets of {run}: {', '.join(each.name for each in there)}" if there else "nas extract writes subnets"
     raise InputError(name, f"is no subnet's folder; {known}")
+
+
+def _named(key: str, there: Sequence[Path]) -> list[Path]:
+    """Those that a name means: the one called so, or keys that begin so with the same ending, or all that begin so.
+
+    `7b9f` is what was extracted, though others were made of it; `7b9f-int8` is one of those.
+    """
+    begins, _, ends = key.partition("-")
+    ways = ([each for each in there if each.name == key],
+            [each for each in there if each.name.startswith(begins) and each.name.partition("-")[2] == ends],
+            [each for each in there if each.name.startswith(key)])
+    return next(filter(None, ways), [])
 
 
 def _read_facts(path: Path) -> Facts:

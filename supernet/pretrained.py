@@ -64,6 +64,9 @@ def load_model(folder: Path, dropout: float = 0.0) -> Transformer:
     difference = _difference(wanted, tensors)
     if difference:
         raise InputError(str(folder / WEIGHTS), f"does not fit {ARCHITECTURE}: {difference}; {REMEDY}")
+    damaged = next((name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())), None)
+    if damaged is not None:
+        raise InputError(str(folder / WEIGHTS), f"is damaged: {damaged} holds numbers that are not finite; {REMEDY}")
     model.load_state_dict(tensors, assign=True)
     return model.eval()
 
@@ -93,13 +96,17 @@ def _unpacked(tensors: dict[str, Tensor], how: Quantisation, wanted: Mapping[str
 
 
 def _difference(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> str:
-    """The first difference between what a model needs and what a file holds; empty where there is none."""
+    """The first difference between what a model needs and what a file holds; empty where there is none.
+
+    A model that was trained in double precision has all its numbers so.
+    """
+    double = any(tensor.dtype == torch.float64 for tensor in found.values())
     for name, need in wanted.items():
         if name not in found:
             return f"{name} is missing"
-        have = found[name]
+        have, kind = found[name], torch.float64 if double and need.dtype == torch.float32 else need.dtype
         if have.shape != need.shape:
             return f"{name} has the shape {list(have.shape)} instead of {list(need.shape)}"
-        if have.dtype != need.dtype and not (have.is_floating_point() and need.is_floating_point()):
-            return f"{name} has numbers of the type {have.dtype} instead of {need.dtype}"
+        if have.dtype != kind:
+            return f"{name} has numbers of the type {have.dtype} instead of {kind}"
     return next((f"{name} belongs to no part of it" for name in found if name not in wanted), "")

@@ -27,8 +27,9 @@ def sparsity(model: Transformer) -> float:
 
 
 def zeros(model: Transformer) -> dict[str, Tensor]:
-    """The masks of a model that was pruned before; none where it was not."""
-    return {name: weight != 0 for name, weight in weights(model).items() if is_sparse(weight)}
+    """The masks of a model that was pruned before, whose matrices may have lost very few; none where it was not."""
+    found = weights(model)
+    return {name: weight != 0 for name, weight in found.items()} if any(map(is_sparse, found.values())) else {}
 
 
 def magnitude_masks(model: Transformer, share: float) -> dict[str, Tensor]:

@@ -55,7 +55,7 @@ def trip(name: str, place: int, int8: bool) -> dict:
         for each in asked:
             try:
                 record = export(str(subnet.path), each, Console(quiet=True)).record
-                found[each.name] = record.get("largest_difference", record.get("loss", 0) - record.get("plain_loss", 0))
+                found[each.name] = record["loss"] - record["plain_loss"] if each.int8 else record["largest_difference"]
             except InputError as error:
                 found[each.name] = str(error)
     return {"space": name, "place": place, "key": arch.key, "differences": found}
@@ -79,8 +79,10 @@ def summary(space: str, rows: list[dict]) -> tuple[str, bool]:
             + f": {'ok' if fine else 'FAILED'}"), fine
 
 
-def kept(path: Path | None) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path and path.is_file() else []
+def kept(path: Path | None, int8: bool) -> list[dict]:
+    """What is finished; without int8, where that is asked for, nothing is."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path and path.is_file() else []
+    return [row for row in rows if not int8 or any(way.endswith("-int8") for way in row["differences"])]
 
 
 def main() -> int:
@@ -90,7 +92,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="a file of finished architectures, to go on after a stop")
     parser.add_argument("spaces", nargs="*", default=SPACES)
     options = parser.parse_args()
-    done, fine = kept(options.keep), True
+    done, fine = kept(options.keep, options.int8), True
     for name in options.spaces:
         rows = [row for row in done if row["space"] == name and row["place"] < options.per_family]
         todo = [place for place in range(options.per_family) if place not in {row["place"] for row in rows}]

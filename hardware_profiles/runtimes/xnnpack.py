@@ -95,6 +95,8 @@ def compile(module: Any, inputs: Any, path: str, options: dict[str, Any]) -> dic
             edge = _lower(module, tuple(inputs), options["precision"] == "int8")
             program = edge.to_executorch()
             unknown = _without_kernel(program)
+    except OSError:
+        raise
     except Exception as error:
         raise InputError("xnnpack", _reason(error)) from error
     if unknown:

@@ -146,8 +146,9 @@ class Work:
         bar = Bar(self.console, self.recipe.steps, trainer.progress.step, f"training {name}".rstrip())
         with bar.bar:
             if early is not None and not early.kept.all():
-                fit(trainer, checkpoints, evaluate, bar, lambda: self.stop() or trainer.progress.step >= early.step)
-                if trainer.progress.step < early.step:
+                done = fit(trainer, checkpoints, evaluate, bar,
+                           lambda: self.stop() or trainer.progress.step >= early.step)
+                if not done and trainer.progress.step < early.step:
                     return False
                 early.kept.save(trainer)
             if not fit(trainer, checkpoints, evaluate, bar, self.stop):

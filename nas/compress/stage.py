@@ -15,7 +15,7 @@ from rich.console import Console
 
 from nas import tasks
 from nas.compress._base import Technique, Work
-from nas.config import FREE, make_recipe
+from nas.config import FREE, OF_SUPERNETS, make_recipe, recipe_of_one
 from nas.costs import count
 from nas.extract import finite
 from nas.run_dir import RunDir, locked
@@ -33,8 +33,6 @@ SHARE = 10
 """A training on the way has one step in so many of the supernet's."""
 EVALUATION = ("device", "precision", "batch_size")
 """Settings that mean something without a training."""
-OF_SUPERNETS = ("strategy", "n_random", "distill")
-"""Settings that mean nothing for a single architecture."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,8 @@ def configured(technique: Technique, settings: Mapping[str, str], base: Recipe) 
     faults = [Fault(key, _useless(key, technique)) for key in others if key not in allowed]
     if faults:
         raise InputError("--set", faults)
-    return technique, tuning_recipe(base, technique, others) if tunes else make_recipe(others, base), tunes
+    recipe = recipe_of_one(base, others, SHARE, technique.lr_share) if tunes else make_recipe(others, base)
+    return technique, recipe, tunes
 
 
 def _useless(key: str, technique: Technique) -> str:
@@ -109,16 +108,6 @@ def _useless(key: str, technique: Technique) -> str:
         return "is for supernets; a subnet is one architecture"
     how = "" if technique.trains == "never" else "; set steps too"
     return f"has no effect: nothing is trained{how}"
-
-
-def tuning_recipe(base: Recipe, technique: Technique, settings: Mapping[str, str]) -> Recipe:
-    """A short training with small steps of a model that has been trained, unless the settings say otherwise."""
-    start = base.model_copy(update={"strategy": "largest", "layerdrop": 0.0, "steps": -(-base.steps // SHARE),
-                                    "lr": base.lr * technique.lr_share})
-    made = make_recipe(settings, start)
-    if "warmup" in settings:
-        return made
-    return made.model_copy(update={"warmup": round(base.warmup * made.steps / base.steps)})
 
 
 def _state(run: RunDir, subnet: Subnet, out: Path, technique: Technique, recipe: Recipe) -> Path:
@@ -146,8 +135,6 @@ def _write(subnet: Subnet, technique: Technique, work: Work, made: Transformer, 
     settings = {"technique": technique.name, **technique.told(work.model, made), **recipe}
     facts = subnet.facts.then(Made(stage="compress", settings=settings, metrics=finite(metrics)), key=made.arch.key,
                               costs=_costs(subnet, made))
-    for left in folder.parent.glob(f".{folder.name}.*"):  # by a process that was killed
-        delete(left)
     return write_subnet(folder, made, subnet.tokenizer(), facts)
 
 

@@ -77,8 +77,8 @@ class Shipment:
 
     @cached_property
     def model(self) -> Transformer:
-        """The plain model in full precision; of a compressed one with the values it computes with."""
-        return dequantised(self.subnet.model()).eval().requires_grad_(False)
+        """The plain model in single precision; of a compressed one with the values it computes with."""
+        return dequantised(self.subnet.model()).float().eval().requires_grad_(False)
 
     @cached_property
     def module(self) -> Positional:
@@ -115,8 +115,11 @@ def blaming(shipment: Shipment, what: str, attempt: Callable[[nn.Module, Sequenc
         what: cannot take it.
         attempt: exports a unit alone; raises where that fails.
     """
+    shipment.module.eval()  # a folder that cannot be loaded is no fault of the format, nor is a full disk
     try:
         yield
+    except OSError:
+        raise
     except Exception as error:
         at = Conditions(batch=1, length=min(shipment.arch.context, 8), past=1)
         for unit in dict.fromkeys(step.unit for step in plan(shipment.arch)):

@@ -19,7 +19,8 @@ TOLERANCE = 1e-4
 MOST_LOSS = 0.05
 """Nats that int8 may add to the loss, unless the user allows more."""
 SHAPES = ((1, 1.0), (4, 0.5), (2, 0.25), (3, 1.0), (2, 0.0))
-"""Rows, and the share of the length, that open sizes are tried with; a length of 0 is one token."""
+"""Rows, and the share of the length, that open sizes are tried with; a length of 0 is one token. The first is tried
+again in the whole context."""
 ROWS, EXAMPLES = 4, 64
 """Of a batch, and for the loss. In full precision two batches are enough: any fault shows in every number."""
 SEED = 0
@@ -56,6 +57,7 @@ def sample(shipment: Shipment, dynamic: bool, for_loss: bool) -> Sample:
         found = batches
     else:
         found = [_cut(batches[i % len(batches)], *shape) for i, shape in enumerate(SHAPES)]
+        found.append(_padded(found[0], shipment.arch.context))
     return Sample(tuple(Case(_inputs(batch, shipment, not for_loss), batch.labels if labelled else None)
                         for batch in found), what)
 
@@ -121,8 +123,14 @@ def _drawn(shipment: Shipment, n: int) -> Iterator[Batch]:
 
 
 def _inputs(batch: Batch, shipment: Shipment, varied: bool) -> Inputs:
-    """What the exported model takes of a batch; token types are 0, or varied, as data have none."""
+    """What the exported model takes of a batch.
+
+    Args:
+        varied: token types, which data do not have, differ, and a part of the first row is padding in any case.
+    """
     mask = torch.ones_like(batch.tokens) if batch.mask is None else batch.mask.long()
+    if varied:
+        mask[0, math.ceil(mask.shape[1] / 2):] = 0
     given = {"input_ids": batch.tokens, "attention_mask": mask, "decoder_input_ids": batch.target}
     if shipment.arch.n_types:
         types = torch.arange(batch.tokens.shape[1]) % shipment.arch.n_types if varied else torch.zeros(1).long()
@@ -144,7 +152,7 @@ def _row(batch: Batch, i: int) -> Batch:
 
 
 def _padded(row: Batch, length: int) -> Batch:
-    """One sequence of a length: cut, or filled with tokens that are masked and ask for nothing."""
+    """Sequences of a length: cut, or filled with tokens that are masked and ask for nothing."""
     mask = torch.ones_like(row.tokens, dtype=torch.bool) if row.mask is None else row.mask
     row = Batch(row.tokens, row.labels, row.target, mask)
 

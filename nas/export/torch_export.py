@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,9 @@ def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
     with blaming(shipment, "torch.export", _alone), quiet():
         program = torch.export.export(shipment.module, shipment.example(2, min(3, shipment.arch.context)),
                                       dynamic_shapes=shipment.open_axes())
-    torch.export.save(program, folder / FILE)
+    made = io.BytesIO()
+    torch.export.save(program, made)
+    (folder / FILE).write_bytes(made.getbuffer())  # by Python, whose errors say what is wrong with the disk
     return {"torch": torch.__version__}
 
 

@@ -13,8 +13,10 @@ from nas import export as formats
 from nas.export._base import Shipment
 from nas.export_command import RECORD, Asked, export
 from nas.subnet import Subnet
+from search_spaces import InputError
 from supernet import Transformer, extract
 from tests import shipments
+from tests.nas.runs import full_disk
 from tests.parity import randomised
 
 NAMES = formats.names()
@@ -72,6 +74,15 @@ def test_what_is_written_computes_the_same(name: str, family: str, shipped: dict
         inputs = padded(shipment, real)
         with torch.no_grad():
             assert torch.allclose(run(inputs), shipment.module(*inputs), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_full_disk_is_told_of_and_leaves_nothing(name: str, tmp_path: Path) -> None:
+    usable(name)
+    subnet = shipments.ship(Transformer(shipments.space("lm").smallest(), seed=0), tmp_path / "small")
+    with full_disk(), pytest.raises(InputError, match=r"out: cannot be written \("):
+        export(str(subnet.path), Asked(name, out=str(tmp_path / "out")), Console(quiet=True))
+    assert [path.name for path in tmp_path.iterdir()] == ["small"]
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if formats.get(name).INT8])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import os
+import resource
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,17 @@ def refused(capsys: Any, *argv: str) -> str:
     assert code == 2, err
     assert err and all(line.startswith("nas: ") for line in err.splitlines()), err
     return err
+
+
+@contextmanager
+def full_disk(room: int = 64) -> Iterator[None]:
+    """No file of this process grows beyond so many bytes: to whoever writes one, the system says no."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def state(run: str) -> list[Any]:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from nas import retrain as stage
 from nas.run_dir import RunDir
 from nas.subnet import Made, write_subnet
 from nas.train import prepare
 from supernet import Transformer
-from tests.nas.runs import nas, refused
+from tests.nas.runs import full_disk, nas, refused
 from tests.nas.subnets import write_extracted
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -122,6 +123,26 @@ def test_what_training_would_undo(capsys, subnet):
 def test_a_result_that_exists(capsys, subnet):
     Path("mine").mkdir()
     assert "mine: exists; delete it, or name another folder with --out" in refuses(capsys, subnet.path, "--out", "mine")
+
+
+def test_a_place_where_nothing_can_be_made(capsys, subnet):
+    err = refuses(capsys, subnet.path, "--out", "text.txt/mine")
+    assert "text.txt/mine: cannot be written: nothing can be made in" in err
+
+
+def test_a_disk_that_is_full_at_the_end(capsys, monkeypatch, subnet):
+    command = ["retrain", str(subnet.path), "--teacher", "none", "--out", "mine", "--set", "steps=1"]
+    honest = stage.write_subnet
+
+    def write(*args):
+        with full_disk():
+            return honest(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "write_subnet", write)
+        assert "nas: mine: cannot be written (" in refused(capsys, *command)
+    assert not Path("mine").exists() and not list(Path().glob(".mine*"))
+    assert nas(capsys, *command)[0] == 0
 
 
 def test_a_supernet_that_is_not_trained(capsys, subnet):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from collections.abc import Callable
@@ -13,6 +14,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from nas.measure_command import opened
+from nas.retrain_command import best_subnets
+from nas.run_dir import RunDir
 from nas.subnet import FACTS, Subnet, write_subnet
 from search_spaces import InputError
 from supernet import Transformer
@@ -48,6 +52,16 @@ def reshaped(folder: Path) -> None:
     save_file({**found, next(iter(found)): torch.zeros(3, 5)}, folder / WEIGHTS)
 
 
+def changed(by: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Path], None]:
+    """One tensor is not what it was."""
+    def change(folder: Path) -> None:
+        found = weights(folder)
+        name = next(iter(found))
+        save_file({**found, name: by(found[name])}, folder / WEIGHTS)
+
+    return change
+
+
 def one_less(folder: Path) -> None:
     found = weights(folder)
     found.popitem()
@@ -73,6 +87,9 @@ DAMAGES = {
     "weights cut short": (cut(WEIGHTS), "cannot be read"),
     "no weights": (gone(WEIGHTS), "cannot be read (No such file"),
     "weights of another shape": (reshaped, "has the shape [3, 5] instead of"),
+    "weights that are no numbers": (changed(lambda each: each.fill_(math.nan)), "holds numbers that are not finite"),
+    "weights of another type": (changed(torch.Tensor.half), "of the type torch.float16 instead of torch.float32"),
+    "weights of two types": (changed(torch.Tensor.double), "of the type torch.float32 instead of torch.float64"),
     "a tensor missing": (one_less, "is missing"),
     "a tensor too many": (one_more, "other belongs to no part of it"),
     "pickled weights": (pickled, "cannot be read"),
@@ -108,6 +125,9 @@ def test_a_folder_needs_its_own_data_to_be_judged(subnets: dict[str, Path], caps
     shutil.copytree(subnets["lm"], other)
     assert "another vocabulary than the data of runs/translation" in refused(capsys, "evaluate", str(other))
     shutil.copytree(subnets["lm"], "away")
+    shutil.copytree(subnets["lm"], "project/models/small")
+    Path("project/config.yaml").write_text("colour: red", "utf-8")
+    assert nas(capsys, "evaluate", "project/models/small", "--limit", "2")[0] == 0, "not every config is a run's"
     assert nas(capsys, "evaluate", "./away", "--limit", "2")[0] == 0, "its run is found where it was"
     assert "has one architecture" in refused(capsys, "evaluate", "away", str(subnets["lm"]))
     shutil.rmtree("runs/lm")
@@ -119,13 +139,26 @@ def test_a_subnet_is_named_by_its_folder_or_its_run_and_key(subnets: dict[str, P
     key = subnets["lm"].name
     for name in (f"runs/lm/subnets/{key}", f"lm/{key}", f"lm/{key[:4]}", f"runs/lm/{key[:4]}"):
         assert Subnet.open(name).path == subnets["lm"]
-    shutil.copytree(subnets["lm"], f"runs/lm/subnets/{key}-2")
-    assert Subnet.open(f"lm/{key}").path == subnets["lm"]
-    assert "names several subnets" in refused(capsys, "generate", f"lm/{key[:4]}", "the")
-    assert f"subnets of lm: {key}" in refused(capsys, "generate", "lm/zz", "the")
+    made = Path(shutil.copytree(subnets["lm"], f"runs/lm/subnets/{key}-int8"))
+    assert Subnet.open(f"lm/{key}").path == Subnet.open(f"lm/{key[:4]}").path == subnets["lm"]
+    assert Subnet.open(f"lm/{key[:4]}-int8").path == Subnet.open(f"lm/{key}-i").path == made
+    shutil.copytree(subnets["lm"], f"runs/lm/subnets/{key[:4]}")
+    shutil.copytree(subnets["lm"], f"runs/lm/subnets/{key[:4]}9")
+    assert Subnet.open(f"lm/{key[:4]}").path.name == key[:4]
+    assert "names several subnets" in refused(capsys, "generate", f"lm/{key[:3]}", "the")
+    assert f"subnets of lm: {key[:4]}, {key[:4]}9, {key}, {key}-int8" in refused(capsys, "generate", "lm/zz", "the")
     assert "nas extract writes subnets" in refused(capsys, "generate", "nowhere", "the")
     assert "it holds no architecture.json" in refused(capsys, "generate", "runs/lm", "the")
     assert "runs here: classification, lm, translation" in refused(capsys, "evaluate", "nowhere")
+
+
+def test_what_a_killed_process_was_writing_is_no_subnet(subnets: dict[str, Path], capsys: Any) -> None:
+    key = subnets["lm"].name
+    left = Path(shutil.copytree(subnets["lm"], f"runs/lm/subnets/.{key}.12345678"))
+    (left / FACTS).unlink()
+    assert [each.path for each in opened(["lm"])] == [subnets["lm"]]
+    assert [each.path for each in best_subnets(RunDir.open("lm"), 9)] == [subnets["lm"]]
+    assert f"subnets of lm: {key}\n" in refused(capsys, "generate", "lm/zz", "the")
 
 
 def test_a_folder_that_is_there_is_not_written_over(subnets: dict[str, Path]) -> None:

@@ -70,6 +70,19 @@ def test_weights_stay_away_while_the_others_are_trained() -> None:
     assert model.state_dict().keys() == start.state_dict().keys()
 
 
+def test_a_matrix_that_lost_very_few_keeps_them_away_too() -> None:
+    model = fresh()
+    with torch.no_grad():
+        largest = max(weights(model).items(), key=lambda each: each[1].numel())[0]
+        model.get_parameter(largest).mul_(1000)
+        model.get_parameter(largest)[0, 0] = 1e-9
+    masks = magnitude_masks(model, 0.3)
+    gone = plain_model(model.arch, {name: masked(each, masks.get(name)) for name, each in model.state_dict().items()})
+    assert not is_sparse(weights(gone)[largest]) and not masks[largest][0, 0]
+    assert all(torch.equal(mask, masks[name]) for name, mask in zeros(gone).items()) and largest in zeros(gone)
+    assert zeros(fresh()) == {}
+
+
 def test_zeros_take_a_bit_each() -> None:
     torch.manual_seed(0)
     for dtype in (torch.float32, torch.int8):

@@ -19,7 +19,7 @@ from supernet.heads import attentions
 from supernet.pretrained import QUANTISATION, WEIGHTS
 from supernet.pruning import sparsity, weights, zeros
 from supernet.quantised import Quantised, dequantised
-from tests.nas.runs import nas, refused
+from tests.nas.runs import full_disk, nas, refused
 
 WAYS = {
     "int8": ["--int8"],
@@ -156,6 +156,7 @@ def test_fewer_heads_are_another_architecture(subnet: Subnet, capsys: Any) -> No
     (["--prune", "0.5", "--rewind", "--set", "rewind_step=9", "--set", "steps=3"], "rewind_step 9 is not before"),
     (["--prune", "0.5", "--set", "colour=red"], "colour: unknown setting; allowed: seed"),
     (["--int8", "--out", "runs/a/subnets/big"], "exists; delete it, or name another folder"),
+    (["--int8", "--out", "text.txt/small"], "text.txt/small: cannot be written: nothing can be made in"),
 ])
 def test_what_cannot_be_is_one_sentence(subnet: Subnet, capsys: Any, options: list[str], says: str) -> None:
     err = refused(capsys, "compress", "a/big", *options)
@@ -180,12 +181,8 @@ def test_layers_without_a_head_to_spare_say_so(subnet: Subnet, capsys: Any) -> N
 
 
 def test_nothing_half_written_stays_behind(subnet: Subnet, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("supernet.pretrained.save_tensors", full)
-        assert "cannot be written (No space left on device)" in refused(capsys, "compress", "a/big", "--int8")
+    with full_disk():
+        assert "big-int8: cannot be written (" in refused(capsys, "compress", "a/big", "--int8")
     assert there() == ["big"]
     Path("runs/a/subnets/.big-int8.12345678").mkdir()  # by a process that was killed
 

@@ -64,3 +64,12 @@ def test_two_at_once_are_kept_apart(subnet: Subnet, capsys: Any, monkeypatch: py
     newest = sorted((work / "checkpoints").iterdir())[-1]
     (newest / "state.safetensors").write_bytes(b"")
     assert "delete its folder" in refused(capsys, *argv)
+
+
+def test_rewinding_that_stops_early_comes_to_its_end(subnet: Subnet, capsys: Any,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nas.compress._base.evaluator", lambda *_: lambda trainer: {"loss": 1.0})
+    settings = {"steps": 6, "rewind_step": 4, "rounds": 1, "patience": 1, "evaluate_every": 1}
+    code, _, err = nas(capsys, "compress", "a/big", "--prune", "0.5", "--rewind",
+                       *(f"--set={key}={value}" for key, value in settings.items()))
+    assert (code, err) == (0, "")

@@ -11,6 +11,8 @@ import pytest
 import torch
 
 from nas.export import torch_export
+from nas.export._base import Shipment
+from nas.export._checking import sample
 from nas.export_command import RECORD
 from nas.subnet import Facts, Subnet, write_subnet
 from search_spaces import load_architecture
@@ -96,9 +98,9 @@ def test_a_package_that_is_missing(subnet, capsys, monkeypatch, name, package, e
 def test_a_folder_that_was_cut_short(subnet, capsys):
     weights = subnet.path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-9])
-    assert "model.safetensors: cannot be read" in refused(capsys, "export", "sub", *FORMAT)
+    assert refused(capsys, "export", "sub", *FORMAT).startswith("nas: sub/model.safetensors: cannot be read")
     weights.unlink()
-    assert "model.safetensors: cannot be read" in refused(capsys, "export", "sub", *FORMAT)
+    assert refused(capsys, "export", "sub", *FORMAT).startswith("nas: sub/model.safetensors: cannot be read")
     assert not (subnet.path / "exports").exists()
 
 
@@ -115,6 +117,34 @@ def test_what_differs_is_not_written(subnet, capsys, monkeypatch):
         message = refused(capsys, "export", "sub", *FORMAT)
         assert f"differs from the plain model by {says} of the largest logit; allowed: 0.0001" in message
         assert {path: path.read_bytes() for path in subnet.path.rglob("*.*") if path.is_file()} == before
+
+
+def test_an_older_one_comes_back_where_a_process_was_killed_between_the_names(subnet, capsys, monkeypatch):
+    assert nas(capsys, "export", "sub", *FORMAT)[0] == 0
+    folder = subnet.path / "exports" / "torch-export"
+    folder.rename(folder.with_name(".torch-export.old"))
+    monkeypatch.setattr(torch_export, "load", lambda shipment, folder: lambda inputs: torch.zeros(1))
+    assert "differs" in refused(capsys, "export", "sub", *FORMAT)
+    assert list(files(folder.parent)) == ["torch-export", f"torch-export/{RECORD}", "torch-export/model.pt2"]
+
+
+def test_lengths_up_to_the_context_and_padding_are_always_compared(subnets):
+    for task, folder in subnets.items():
+        shipment = Shipment(Subnet.open(str(folder)), 6, False)
+        for dynamic in (True, False):
+            named = [dict(zip(shipment.names, case.inputs)) for case in sample(shipment, dynamic, False).cases]
+            lengths = {each["input_ids"].shape[1] for each in named}
+            assert {1, shipment.arch.context} <= lengths if dynamic else lengths == {6}
+            if task != "lm":
+                assert all(not each["attention_mask"][0].all() for each in named if each["input_ids"].shape[1] > 1)
+
+
+def test_a_model_of_double_precision_is_shipped_in_single(subnet, capsys):
+    write_subnet(Path("double"), subnet.model().double(), subnet.tokenizer(), subnet.facts)
+    assert Subnet.open("double").model().get_parameter("embedding.table.weight").dtype == torch.float64
+    assert nas(capsys, "export", "double", *FORMAT)[0] == 0
+    run = torch.export.load("double/exports/torch-export/model.pt2").module()
+    assert run(torch.arange(12)[None]).dtype == torch.float32
 
 
 def test_int8_that_is_too_bad_is_not_written(subnet, capsys, monkeypatch):
