@@ -32,6 +32,7 @@ class Timing(_Strict):
     tolerance: float = Field(0.01, gt=0, lt=1, description="half width of the interval at which a workload is done")
     calibration: int = Field(16, ge=4, description="whole models that calibrate the sum of units")
     whole_samples: int = Field(3, ge=1, le=100, description="samples of a calibrating model in a round; of a unit, one")
+    memory: bool = Field(True, description="whether the peak memory of models is measured after their times")
 
 
 class Specification(_Strict):
@@ -45,30 +46,25 @@ class Specification(_Strict):
 
 
 class Device(_Strict):
-    """Everything a latency depends on besides the architecture.
+    """Everything a latency depends on besides the architecture."""
 
-    Args:
-        runtime: a file of `hardware_profiles/runtimes`, or `roofline` for a device that is only estimated.
-        options: what the runtime takes beside threads and precision.
-        transport: a file of `hardware_profiles/transports` and its settings; `{kind: local}` by default.
-        past: tokens in the cache when one more is decoded.
-    """
-
-    schema_version: Literal[1]
-    name: str = Field(min_length=1)
-    description: str = ""
-    kind: Literal["cpu", "gpu", "mobile-cpu"]
-    runtime: str
-    options: dict[str, str | int | float | bool] = {}
-    threads: int = Field(1, ge=1)
-    precision: str = "fp32"
-    batch: int = Field(1, ge=1)
+    schema_version: Literal[1] = Field(description="of this file's keys")
+    name: str = Field(min_length=1, description="names its profile's folder, and the device in searches")
+    description: str = Field("", description="for nas devices")
+    kind: Literal["cpu", "gpu", "mobile-cpu"] = Field(description="what computes")
+    runtime: str = Field(description="what runs models there; roofline where latencies are only estimated")
+    options: dict[str, str | int | float | bool] = Field({}, description="what the runtime takes beside the next two")
+    threads: int = Field(1, ge=1, description="of the processor")
+    precision: str = Field("fp32", description="what is computed in: fp32, bf16, fp16 or int8, as the runtime can")
+    batch: int = Field(1, ge=1, description="sequences at once")
     length: int | None = Field(None, ge=1, description="tokens of a sequence; by default the space's context")
-    past: int | None = Field(None, ge=1, description="tokens in the cache; by default half the length")
-    phases: tuple[Literal["prefill", "decode"], ...] = ("prefill",)
-    transport: dict[str, Any] = {"kind": "local"}
-    timing: Timing = Timing()
-    specification: Specification | None = None
+    past: int | None = Field(
+        None, ge=1, description="tokens in the cache when one more is decoded; by default half the length")
+    phases: tuple[Literal["prefill", "decode"], ...] = Field(
+        ("prefill",), description="prefill reads a whole sequence, decode adds one token")
+    transport: dict[str, Any] = Field({"kind": "local"}, description="how it is reached: a kind and its settings")
+    timing: Timing = Field(Timing(), description="how workloads are timed")
+    specification: Specification | None = Field(None, description="published figures, with the runtime roofline only")
 
     @field_validator("phases")
     @classmethod

@@ -60,7 +60,7 @@ class Shipped(Workload):
 
     def model(self, arch: Architecture) -> Transformer:
         """The plain model of the folder; of a compressed one with the values it computes with."""
-        return dequantised(Transformer.from_pretrained(self.folder))
+        return dequantised(Transformer.from_pretrained(self.folder)).float()
 
 
 @dataclass(frozen=True)

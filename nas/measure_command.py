@@ -18,7 +18,7 @@ from nas.profile_command import Bars, parse_time
 from nas.profiling.timing import Stopped
 from nas.progress import interruptible
 from nas.run_dir import RunDir
-from nas.subnet import Subnet
+from nas.subnet import Subnet, subnets_in
 from nas.tables import table
 from search_spaces import InputError
 from supernet.pretrained import ARCHITECTURE
@@ -86,7 +86,7 @@ def _of_run(name: str) -> list[Subnet]:
         folder = RunDir.open(name).path
     except InputError:
         return []
-    found = sorted(path.parent for path in (folder / "subnets").glob(f"*/{ARCHITECTURE}"))
+    found = subnets_in(folder)
     if not found:
         raise InputError(str(folder), f"has no subnets yet; nas extract {name} writes some")
     return [Subnet.open(str(path)) for path in found]

@@ -36,7 +36,7 @@ class Settings(TransportSettings):
     """Which host, and where on it."""
 
     host: str = Field(description="a name of ~/.ssh/config, or [user@]address")
-    port: int | None = Field(None, ge=1, le=65535)
+    port: int | None = Field(None, ge=1, le=65535, description="by default that of ssh")
     identity: str | None = Field(None, min_length=1, description="file of the private key")
     python: str = Field("python3", description="Python on the device: a name, or a path from the home folder")
     folder: str = Field(".cache/paretoformer", description="where files are kept there, from the home folder")

@@ -10,9 +10,37 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
+from typer.core import TyperCommand, TyperGroup
+
+from nas.cli import _complete
+
+ALL, SPACES, SUPERNETS, SUBNETS = "All stages", "Spaces and devices", "Training and search", "Subnets"
+"""What commands are grouped under in the help, in the order of the work."""
+
+
+class Group(TyperGroup):
+    """Has a help that fits on one screen."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All options; the one that prints what --install-completion installs is not shown."""
+        found: list[Any] = super().get_params(ctx)
+        for each in found:
+            each.hidden = getattr(each, "hidden", False) or each.name == "show_completion"
+        return found
+
+
+class Command(TyperCommand):
+    """Tells the log what it is called with."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """As usual."""
+        if ctx.obj is not None:
+            ctx.obj.params = dict(ctx.params)
+        return super().invoke(ctx)
+
 
 app = typer.Typer(
-    help="Hardware-aware architecture search for efficient Transformers.", no_args_is_help=True,
+    cls=Group, help="Hardware-aware architecture search for efficient Transformers.", no_args_is_help=True,
     rich_markup_mode="rich", pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -31,17 +59,13 @@ def _options(
     """Hardware-aware architecture search for efficient Transformers."""
 
 
-def known(incomplete: str) -> list[str]:
-    """What the shell can complete SPACE_OR_ARCH to, beside files."""
-    from nas.resolve import known_names
-
-    return [name for name in known_names() if name.startswith(incomplete)]
-
-
 SpaceOrArch = Annotated[str, typer.Argument(
-    metavar="SPACE_OR_ARCH", autocompletion=known, show_default=False,
+    metavar="SPACE_OR_ARCH", autocompletion=_complete.architectures, show_default=False,
     help="A shipped space, a published architecture (see nas published), a space's YAML file, or an architecture's "
          "JSON file or folder.")]
+SubnetName = Annotated[str, typer.Argument(
+    metavar="SUBNET", autocompletion=_complete.subnets, show_default=False,
+    help="A subnet's folder, or RUN/KEY with the beginning of its key.")]
 SeqLen = Annotated[int | None, typer.Option(
     "--seq-len", metavar="N", show_default=False, help="Tokens of the sequence; 128 or the context if that is less.")]
 TargetLen = Annotated[int | None, typer.Option(

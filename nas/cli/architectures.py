@@ -6,12 +6,10 @@ from typing import Annotated
 
 import typer
 
-from nas.cli._app import Json, SeqLen, SpaceOrArch, TargetLen, app, screen, show_result
-
-LOOK, COSTS = "Architectures", "Costs"
+from nas.cli._app import SPACES, Json, SeqLen, SpaceOrArch, TargetLen, app, screen, show_result
 
 
-@app.command(rich_help_panel=LOOK)
+@app.command(rich_help_panel=SPACES)
 def spaces(as_json: Json = False) -> None:
     """List the shipped search spaces.
 
@@ -23,12 +21,12 @@ def spaces(as_json: Json = False) -> None:
     show_result({"spaces": rows} if as_json else tables.spaces_table(rows))
 
 
-@app.command(rich_help_panel=LOOK)
+@app.command(rich_help_panel=SPACES)
 def blocks(
     kind: Annotated[str | None, typer.Argument(metavar="[KIND]", show_default=False, help="One kind only.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the installed block kinds and the dims a space can give each.
+    """List the block kinds and the dims a space can give each.
 
     Example: [cyan]nas blocks lsra[/cyan]
     """
@@ -38,7 +36,7 @@ def blocks(
     show_result({"blocks": found} if as_json else tables.blocks_table(found))
 
 
-@app.command(rich_help_panel=LOOK)
+@app.command(rich_help_panel=SPACES)
 def show(
     space_or_arch: SpaceOrArch, seq_len: SeqLen = None, target_len: TargetLen = None,
     sample: Annotated[int | None, typer.Option("--sample", metavar="SEED", show_default=False,
@@ -46,7 +44,7 @@ def show(
     smallest: Annotated[bool, typer.Option("--smallest", help="Draw the smallest only.")] = False,
     largest: Annotated[bool, typer.Option("--largest", help="Draw the largest only.")] = False,
 ) -> None:
-    """Draw the layers of an architecture, or sum up a space and draw its largest and smallest.
+    """Draw an architecture, or the largest and smallest of a space.
 
     Example: [cyan]nas show lm-tiny --sample 7[/cyan]
     """
@@ -65,16 +63,16 @@ def show(
         show_result(picture)
 
 
-@app.command("count", rich_help_panel=COSTS)
+@app.command("count", rich_help_panel=SPACES)
 def count_command(
     space_or_arch: SpaceOrArch, seq_len: SeqLen = None, target_len: TargetLen = None,
     convention: Annotated[str, typer.Option(
         "--convention", metavar="C", help="How multiply-adds are counted; an unknown name lists them.")] = "plain",
     as_json: Json = False,
 ) -> None:
-    """Count parameters and multiply-adds; of a space its smallest, median and largest.
+    """Count parameters and multiply-adds.
 
-    Smallest and largest have every dimension at its least and greatest.
+    Of a space its smallest, median and largest; smallest and largest have every dimension at its least and greatest.
 
     Example: [cyan]nas count bert-base --seq-len 512[/cyan]
     """
@@ -87,9 +85,11 @@ def count_command(
     show_result(tables.costs_data(found, costs, setting) if as_json else tables.costs_table(costs))
 
 
-@app.command(rich_help_panel=COSTS)
+@app.command(rich_help_panel=SPACES)
 def published(as_json: Json = False) -> None:
-    """Compare our counts with published ones; exits 1 where one misses its tolerance.
+    """Compare our counts with published ones.
+
+    Exits with 1 where one misses its tolerance.
 
     Example: [cyan]nas published[/cyan]
     """

@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
-from nas.cli._app import Json, SpaceOrArch, app, known, screen, show_result
+from nas.cli import _complete
+from nas.cli._app import SPACES, Json, SpaceOrArch, app, screen, show_result
 
-DEVICES = "Devices"
 
-
-@app.command(rich_help_panel=DEVICES)
+@app.command(rich_help_panel=SPACES)
 def devices(as_json: Json = False) -> None:
-    """List the shipped devices, and what stands in the way of using one here.
+    """List the shipped devices, and what stands in their way here.
 
     Example: [cyan]nas devices[/cyan]
     """
@@ -24,12 +23,12 @@ def devices(as_json: Json = False) -> None:
     show_result({"devices": rows} if as_json else profile_command.devices_table(rows))
 
 
-@app.command(rich_help_panel=DEVICES)
+@app.command(rich_help_panel=SPACES)
 def profile(
-    device: Annotated[str, typer.Argument(metavar="DEVICE", show_default=False,
+    device: Annotated[str, typer.Argument(metavar="DEVICE", autocompletion=_complete.devices, show_default=False,
                                           help="A shipped device (see nas devices) or a YAML file.")],
     space: Annotated[str | None, typer.Option(
-        "--space", metavar="SPACE", autocompletion=known, show_default=False,
+        "--space", metavar="SPACE", autocompletion=_complete.spaces, show_default=False,
         help="Whose units are priced: a space, or a run's folder, as its data may need another vocabulary. By default "
              "the last one.")] = None,
     budget: Annotated[str, typer.Option("--budget", metavar="TIME", help="For timing, such as 90s, 3m or 1h.")] = "3m",
@@ -47,7 +46,9 @@ def profile(
         help="Fit whole models measured elsewhere: a CSV with ms, and architecture (JSON) or key.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure a latency table for a device, or check one. Stopped, it goes on when called again.
+    """Measure the latency table of a device, or check one.
+
+    Stopped, it goes on when called again.
 
     Example: [cyan]nas profile cpu --space lm-small --budget 3m[/cyan]
     """
@@ -69,9 +70,9 @@ def profile(
         raise typer.Exit(1)
 
 
-@app.command(rich_help_panel=DEVICES)
+@app.command(rich_help_panel=SPACES)
 def latency(
-    device: Annotated[str, typer.Argument(metavar="DEVICE", show_default=False,
+    device: Annotated[str, typer.Argument(metavar="DEVICE", autocompletion=_complete.devices, show_default=False,
                                           help="A profiled device, or the folder of a profile.")],
     arch: SpaceOrArch,
     phase: Annotated[str, typer.Option("--phase", metavar="PHASE", help="prefill or decode.")] = "prefill",
@@ -80,7 +81,9 @@ def latency(
     breakdown: Annotated[bool, typer.Option("--breakdown", help="Show where the time goes.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Predict the latency of an architecture on a profiled device; of a space its largest.
+    """Predict the latency of an architecture on a device.
+
+    Of a space the largest is taken.
 
     Example: [cyan]nas latency cpu lm-small --breakdown[/cyan]
     """

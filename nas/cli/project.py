@@ -7,18 +7,20 @@ from typing import Annotated
 
 import typer
 
-from nas.cli._app import Json, app, screen, show_result
+from nas.cli import _complete
+from nas.cli._app import ALL, Json, app, screen, show_result
 
-PROJECT = "Project"
 EVERY_S = 2.0
 
 
-@app.command(rich_help_panel=PROJECT)
+@app.command(rich_help_panel=ALL)
 def init(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write.")] = "pipeline.yaml",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: a small run on the embedded text.")] = False,
 ) -> None:
-    """Write a commented config for nas run, by asking a few questions.
+    """Write a commented config for nas run.
+
+    A few questions are asked.
 
     Example: [cyan]nas init --yes[/cyan]
     """
@@ -35,22 +37,24 @@ def init(
     print(f"wrote {path}; look at the plan with: nas run {path} --dry-run; start it with: nas run {path}")
 
 
-@app.command("run", rich_help_panel=PROJECT)
+@app.command("run", rich_help_panel=ALL)
 def run_command(
     config: Annotated[str, typer.Argument(metavar="CONFIG", show_default=False, help="A YAML file; nas init writes "
                                                                                      "one.")],
     first: Annotated[str | None, typer.Option(
         "--from", metavar="STAGE", show_default=False,
-        help="Do this stage and what depends on it anew: prepare, profile, train, search, extract, retrain, export, "
-             "measure or report.")] = None,
+        help="Do this stage and what depends on it anew: prepare, profile, train, search, extract, retrain, plain, "
+             "export, measure or report.")] = None,
     dry: Annotated[bool, typer.Option("--dry-run", help="Say what would be done and how long it may take.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Do everything: profile, train, search, extract, retrain, export, measure, report. Stopped, it goes on.
+    """Do everything that a config says; stopped, it goes on.
+
+    That is: profile, train, search, extract, retrain, export, measure, report.
 
     Example: [cyan]nas run pipeline.yaml[/cyan]
     """
-    from nas.pipeline.command import Plan, plan_table, run, times_table
+    from nas.pipeline.command import Plan, plan_table, run
     from nas.pipeline.stages import StoppedError
 
     console = screen(as_json)
@@ -61,19 +65,20 @@ def run_command(
         raise typer.Exit(130) from None
     if isinstance(found, Plan):
         show_result({"plan": found.rows()} if as_json else plan_table(found))
-    elif as_json:
-        show_result({"stages": [{"stage": name, "seconds": seconds} for name, seconds in found]})
     else:
-        console.print(times_table(found))
+        show_result(found.to_dict() if as_json else found.table())
+        console.print(f"report: {found.report}", markup=False, soft_wrap=True)
 
 
-@app.command(rich_help_panel=PROJECT)
+@app.command(rich_help_panel=ALL)
 def watch(
-    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False, help="A run, also one that goes on elsewhere "
-                                                                               "in the same folder.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=_complete.runs, show_default=False,
+                                       help="A run, also one that goes on elsewhere in the same folder.")],
     once: Annotated[bool, typer.Option("--once", help="Print how it stands and stop.")] = False,
 ) -> None:
-    """Look at a run while it trains or searches: progress, losses, the front as a plot. Ctrl-C stops looking.
+    """Look at a run while it trains or searches.
+
+    Shows the progress, losses and the front as a plot. Ctrl-C stops looking.
 
     Example: [cyan]nas watch first[/cyan]
     """
@@ -95,9 +100,11 @@ def watch(
             live.update(look(), refresh=True)
 
 
-@app.command(rich_help_panel=PROJECT)
+@app.command(rich_help_panel=ALL)
 def doctor(as_json: Json = False) -> None:
-    """Say what this machine can do: runtimes, devices, accelerators, Ray, and what is missing.
+    """Say what this machine can do, and what is missing.
+
+    Looks for runtimes, devices, accelerators, Ray and extras.
 
     Example: [cyan]nas doctor[/cyan]
     """

@@ -6,23 +6,24 @@ from typing import Annotated
 
 import typer
 
-from nas.cli._app import Json, app, show_result
+from nas.cli import _complete
+from nas.cli._app import ALL, Json, app, show_result
 
-REPORT = "Report"
 
-
-@app.command(rich_help_panel=REPORT)
+@app.command(rich_help_panel=ALL)
 def report(
-    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False, help="A run, however far it has come.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=_complete.runs, show_default=False,
+                                       help="A run, however far it has come.")],
     out: Annotated[str | None, typer.Option(
         "--out", metavar="FILE", show_default=False,
         help="The page; report.html in the run's folder by default. Pictures and tables go to a folder of the same "
              "name beside it.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a page with the fronts, architectures and curves of a run, which works without a network.
+    """Write a page with the fronts and curves of a run.
 
-    Pictures of the fronts and tables of everything shown are written beside it. Nothing is trained or measured.
+    It works without a network. Pictures of the fronts and tables of everything shown are written beside it. Nothing is
+    trained or measured.
 
     Example: [cyan]nas report first[/cyan]
     """

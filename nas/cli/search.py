@@ -7,20 +7,20 @@ from typing import Annotated
 
 import typer
 
-from nas.cli._app import Json, app, screen, show_result
+from nas.cli import _complete
+from nas.cli._app import SUPERNETS, Json, app, screen, show_result
 
-SEARCH = "Search"
 
-
-@app.command(rich_help_panel=SEARCH)
+@app.command(rich_help_panel=SUPERNETS)
 def search(
-    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False, help="A finished run of nas train.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=_complete.runs, show_default=False,
+                                       help="A finished run of nas train.")],
     objectives: Annotated[list[str] | None, typer.Option(
         "--objective", metavar="MEASURE", show_default=False,
         help="loss or another metric of the task, latency:DEVICE, latency:DEVICE:decode, memory:DEVICE, params, macs, "
              "weight_bytes; several times. Usually the loss and the latency on every --device.")] = None,
     devices: Annotated[list[str] | None, typer.Option(
-        "--device", metavar="DEVICE", show_default=False,
+        "--device", metavar="DEVICE", autocompletion=_complete.devices, show_default=False,
         help="A profiled device, or a profile's folder; several times. Each gets a front of its own.")] = None,
     most: Annotated[list[str] | None, typer.Option(
         "--max", metavar="MEASURE=VALUE", show_default=False,
@@ -63,7 +63,9 @@ def search(
                                                   help="GPUs an evaluation takes on the cluster.")] = 0.0,
     as_json: Json = False,
 ) -> None:
-    """Search a trained supernet for architectures that nothing beats. Ctrl-C stops; called again, it goes on.
+    """Search a supernet for architectures that nothing beats.
+
+    Ctrl-C stops; called again, it goes on.
 
     Example: [cyan]nas search first --device cpu --max latency:cpu=12ms --trials 200[/cyan]
     """
@@ -85,15 +87,16 @@ def search(
     show_result(found.to_dict() if as_json else found.table())
 
 
-@app.command(rich_help_panel=SEARCH)
+@app.command(rich_help_panel=SUPERNETS)
 def pareto(
-    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False, help="A run that was searched.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=_complete.runs, show_default=False,
+                                       help="A run that was searched.")],
     device: Annotated[str | None, typer.Option(
-        "--device", metavar="DEVICE", show_default=False,
+        "--device", metavar="DEVICE", autocompletion=_complete.devices, show_default=False,
         help="Its front only. A device the search did not know is priced now: nothing is evaluated again.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the architectures that nothing beats, per device, with their quality and costs.
+    """Show the architectures that nothing beats, per device.
 
     Example: [cyan]nas pareto first --device cpu --json[/cyan]
     """

@@ -1,4 +1,4 @@
-"""`nas extract`, `generate`, `classify` and `translate`, and what is done to a subnet: from the front to a model."""
+"""`nas extract`, `retrain`, `compress`, `export` and `measure`: from the front to a model that is shipped."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from typing import Annotated
 
 import typer
 
-from nas.cli._app import Json, app, screen, show_result, show_text
-
-SUBNETS = "Subnets"
-SubnetName = Annotated[str, typer.Argument(
-    metavar="SUBNET", show_default=False, help="A subnet's folder, or RUN/KEY with the beginning of its key.")]
-Texts = Annotated[list[str], typer.Argument(
-    metavar="TEXT...", show_default=False, help="One or several; - reads lines from the standard input.")]
+from nas.cli import _complete
+from nas.cli._app import SUBNETS, Json, SubnetName, app, screen, show_result
 
 
 @app.command(rich_help_panel=SUBNETS)
 def extract(
-    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False, help="A run that was searched.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=_complete.runs, show_default=False,
+                                       help="A run that was searched.")],
     most: Annotated[list[str] | None, typer.Option(
         "--max", metavar="MEASURE=VALUE", show_default=False,
         help="Take the best within a limit, such as latency:cpu=12ms or params=5M; several times. Beside --knee, --top "
@@ -34,14 +30,14 @@ def extract(
                                             help="Take the N best by quality.")] = None,
     all_pareto: Annotated[bool, typer.Option("--all-pareto", help="Take the whole front.")] = False,
     device: Annotated[str | None, typer.Option(
-        "--device", metavar="DEVICE", show_default=False,
+        "--device", metavar="DEVICE", autocompletion=_complete.devices, show_default=False,
         help="Whose front and cost count; also a device that was profiled after the search.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Cut the architectures you choose out of the supernet, as plain models in folders of their own.
+    """Cut the architectures you choose out, as plain models.
 
-    Each is checked to give the supernet's outputs before it is written to RUN's folder subnets, and is judged on the
-    whole validation split. What is there already is kept.
+    Each is checked to give the supernet's outputs before it is written, in a folder of its own, to RUN's folder
+    subnets, and is judged on the whole validation split. What is there already is kept.
 
     Example: [cyan]nas extract first --max latency:cpu=12ms[/cyan]
     """
@@ -55,69 +51,9 @@ def extract(
 
 
 @app.command(rich_help_panel=SUBNETS)
-def generate(
-    subnet: SubnetName,
-    text: Annotated[str, typer.Argument(metavar="TEXT", show_default=False, help="What to go on with.")],
-    tokens: Annotated[int, typer.Option("--tokens", metavar="N", min=1, help="The most tokens to write.")] = 100,
-    temperature: Annotated[float, typer.Option(
-        "--temperature", metavar="T", min=0.0, help="0 takes the most probable token, more dares more.")] = 0.8,
-    top_k: Annotated[int | None, typer.Option("--top-k", metavar="K", min=1, show_default=False,
-                                              help="Draw among the K most probable tokens only.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", metavar="S", min=0, show_default=False,
-                                             help="The same seed writes the same text.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Let a language model go on with a text.
-
-    Example: [cyan]nas generate first/7b9f "The function returns" --tokens 40 --seed 1[/cyan]
-    """
-    from nas import use
-
-    found = use.generate(subnet, text, tokens, use.Drawing(temperature, top_k, seed))
-    for note in found.notes:
-        print(f"note: {note}", file=sys.stderr)
-    if as_json:
-        show_result(vars(found))
-    else:
-        show_text(found.prompt + found.text)
-
-
-@app.command(rich_help_panel=SUBNETS)
-def classify(subnet: SubnetName, texts: Texts, as_json: Json = False) -> None:
-    """Say the class of texts, and how sure the model is.
-
-    Example: [cyan]nas classify reviews/7b9f "a fine film" "a dull one"[/cyan]
-    """
-    from nas import use
-
-    found = use.classify(subnet, texts)
-    if as_json:
-        show_result({"texts": [vars(each) for each in found]})
-        return
-    for each in found:
-        show_text(f"{each.label}\t{each.probability:.3f}\t{each.text}")
-
-
-@app.command(rich_help_panel=SUBNETS)
-def translate(subnet: SubnetName, texts: Texts, as_json: Json = False) -> None:
-    """Translate texts.
-
-    Example: [cyan]nas translate numbers/7b9f "zweiundvierzig"[/cyan]
-    """
-    from nas import use
-
-    found = use.translate(subnet, texts)
-    if as_json:
-        show_result({"texts": [vars(each) for each in found]})
-        return
-    for each in found:
-        show_text(each.translation)
-
-
-@app.command(rich_help_panel=SUBNETS)
 def retrain(
     name: Annotated[str, typer.Argument(
-        metavar="SUBNET|RUN", show_default=False,
+        metavar="SUBNET|RUN", autocompletion=_complete.runs_and_subnets, show_default=False,
         help="A subnet's folder, or RUN/KEY with the beginning of its key; with --top a run.")],
     init: Annotated[str, typer.Option("--init", metavar="inherit|scratch",
                                       help="Begin with the subnet's weights, or with fresh ones.")] = "inherit",
@@ -150,7 +86,9 @@ def retrain(
         help="Trainings at once on the cluster; as many as it has room for by default.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Train a subnet on its own, taught by the supernet. Ctrl-C stops; called again, it goes on.
+    """Train a subnet on its own, taught by the supernet.
+
+    Ctrl-C stops; called again, it goes on.
 
     Example: [cyan]nas retrain first/7b9f --distill logits,features --set steps=500[/cyan]
     """
@@ -204,8 +142,9 @@ def compress(
                                             help="The new subnet's folder; SUBNET-int8 and so on by default.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a subnet smaller: exactly one of --int8, --int4, --prune and --prune-heads. Ctrl-C stops; called again, it
-    goes on.
+    """Make a subnet smaller: int8, int4, or pruned.
+
+    Takes exactly one of --int8, --int4, --prune and --prune-heads. Ctrl-C stops; called again, it goes on.
 
     Example: [cyan]nas compress first/7b9f --int8[/cyan]
     """
@@ -239,9 +178,10 @@ def export(
         help="With --int8, the most that the validation loss may rise by; 0.05 by default.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a subnet in a format that others run. What is there of an earlier export is replaced.
+    """Write a subnet in a format that others run.
 
     It is compared with the plain model, on validation data where its run is there, and not written where it differs.
+    What is there of an earlier export is replaced.
 
     Example: [cyan]nas export first/7b9f --format onnx --int8[/cyan]
     """
@@ -254,18 +194,19 @@ def export(
 @app.command(rich_help_panel=SUBNETS)
 def measure(
     names: Annotated[list[str], typer.Argument(
-        metavar="SUBNET|RUN...", show_default=False,
+        metavar="SUBNET|RUN...", autocompletion=_complete.runs_and_subnets, show_default=False,
         help="Subnets' folders, or RUN/KEY with the beginning of a key; a run stands for all its subnets.")],
     devices: Annotated[list[str], typer.Option(
-        "--device", metavar="DEVICE", show_default=False,
+        "--device", metavar="DEVICE", autocompletion=_complete.devices, show_default=False,
         help="A profiled device, or a profile's folder; several times.")],
     phase: Annotated[str, typer.Option("--phase", metavar="PHASE", help="prefill or decode.")] = "prefill",
     budget: Annotated[str, typer.Option("--budget", metavar="TIME",
                                         help="For timing on each device, such as 90s or 3m.")] = "1m",
     as_json: Json = False,
 ) -> None:
-    """Time whole subnets on devices, and compare with what their profiles predict. Stopped, it goes on when called
-    again.
+    """Time subnets on devices, beside what their profiles predict.
+
+    Stopped, it goes on when called again.
 
     Example: [cyan]nas measure first --device cpu --device cpu-onnxruntime[/cyan]
     """

@@ -7,10 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nas.cli._app import Json, app, known, screen, show_result
-
-TRAIN = "Training"
-
+from nas.cli import _complete
+from nas.cli._app import SUPERNETS, Json, app, screen, show_result
 
 RayAddress = Annotated[str, typer.Option(
     "--ray", metavar="auto|ADDRESS|local",
@@ -18,10 +16,11 @@ RayAddress = Annotated[str, typer.Option(
          "on this machine for this command.")]
 
 
-@app.command(rich_help_panel=TRAIN)
+@app.command(rich_help_panel=SUPERNETS)
 def train(
-    space: Annotated[str | None, typer.Option("--space", metavar="SPACE", autocompletion=known, show_default=False,
-                                              help="A shipped space or a YAML file.")] = None,
+    space: Annotated[str | None, typer.Option(
+        "--space", metavar="SPACE", autocompletion=_complete.spaces, show_default=False,
+        help="A shipped space or a YAML file.")] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="TASK", show_default=False,
                                              help="What to train for; an unknown name lists the tasks.")] = None,
     data: Annotated[list[str] | None, typer.Option(
@@ -32,13 +31,16 @@ def train(
     settings: Annotated[list[str] | None, typer.Option(
         "--set", metavar="KEY=VALUE", show_default=False,
         help="A setting of the training, such as steps=2000; several times. nas settings lists them.")] = None,
-    resume: Annotated[str | None, typer.Option("--resume", metavar="NAME", show_default=False,
-                                               help="Go on with a run that was stopped.")] = None,
+    resume: Annotated[str | None, typer.Option(
+        "--resume", metavar="NAME", autocompletion=_complete.runs, show_default=False,
+        help="Go on with a run that was stopped.")] = None,
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1,
                                          help="Train data-parallel in so many processes on a Ray cluster.")] = 1,
     ray: RayAddress = "local",
 ) -> None:
-    """Train the supernet of a space. Ctrl-C writes a checkpoint and stops.
+    """Train the supernet of a space, or go on with it.
+
+    Ctrl-C writes a checkpoint and stops.
 
     Example: [cyan]nas train --space lm-tiny --task lm --run first --set steps=300[/cyan]
     """
@@ -50,9 +52,10 @@ def train(
         raise typer.Exit(130)
 
 
-@app.command(rich_help_panel=TRAIN)
+@app.command(rich_help_panel=SUPERNETS)
 def rank(
-    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False, help="A finished run of nas train.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=_complete.runs, show_default=False,
+                                       help="A finished run of nas train.")],
     n: Annotated[int, typer.Option("-n", metavar="N", help="How many architectures are trained from scratch.")] = 20,
     steps: Annotated[int | None, typer.Option("--steps", metavar="N", min=1, show_default=False,
                                               help="Steps of each; as many as the supernet's by default.")] = None,
@@ -60,9 +63,10 @@ def rank(
                                          help="Train so many at once on a Ray cluster.")] = 1,
     ray: RayAddress = "local", as_json: Json = False,
 ) -> None:
-    """Report how well a supernet ranks architectures, beside their size and depth alone.
+    """Report how well a supernet ranks architectures.
 
-    N architectures are trained from scratch, half of them of nearly equal MACs. Stopped, it goes on when called again.
+    N of them are trained from scratch, half of nearly equal MACs; what size and depth alone would tell stands beside
+    it. Stopped, it goes on when called again.
 
     Example: [cyan]nas rank first -n 20 --steps 300[/cyan]
     """
@@ -75,10 +79,11 @@ def rank(
     show_result(report.to_dict() if as_json else rank_command.report_table(report))
 
 
-@app.command(rich_help_panel=TRAIN)
+@app.command(rich_help_panel=SUPERNETS)
 def evaluate(
-    run: Annotated[str, typer.Argument(metavar="RUN_OR_SUBNET", show_default=False,
-                                       help="A finished run of nas train, or a subnet of nas extract.")],
+    run: Annotated[str, typer.Argument(
+        metavar="RUN_OR_SUBNET", autocompletion=_complete.runs_and_subnets, show_default=False,
+        help="A finished run of nas train, or a subnet of nas extract.")],
     arch: Annotated[str | None, typer.Argument(
         metavar="[ARCH]", show_default=False,
         help="Of a run: an architecture's JSON file or folder; the smallest and the largest by default.")] = None,
@@ -87,7 +92,9 @@ def evaluate(
                                               help="A fair sample of so many examples only.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure architectures on a trained supernet's weights, or a subnet on its own, with every metric of the task.
+    """Judge architectures in a supernet, or a subnet, by its task.
+
+    Every metric is taken.
 
     Example: [cyan]nas evaluate first --split test --limit 100[/cyan]
     """
@@ -99,9 +106,9 @@ def evaluate(
     show_result({"split": split, "limit": limit, "architectures": found} if as_json else tables.metrics_table(found))
 
 
-@app.command("settings", rich_help_panel=TRAIN)
+@app.command("settings", rich_help_panel=SUPERNETS)
 def settings_command(as_json: Json = False) -> None:
-    """List the settings of a training, for nas train --set.
+    """List the settings that nas train --set takes.
 
     Example: [cyan]nas settings[/cyan]
     """

@@ -53,7 +53,7 @@ def models_table(shipped: Sequence[Subnet], plain: Sequence[Subnet]) -> Renderab
     made = table("subnet", "", *columns, right=tuple(columns))
     for each in both:
         quality = [math.nan if (value := each.facts.metrics.get(name)) is None else value for name in metrics]
-        made.add_row(each.path.name, "plain, from scratch" if each in plain else "picked",
+        made.add_row(each.path.name, "from scratch" if each in plain else "picked",
                      *(f"{value:.4f}" for value in quality), Measure("params").show(each.facts.costs["params"]),
                      *(text for name in latencies for text in _both(each, name)))
     return made

@@ -106,7 +106,7 @@ class Profiling:
             else:
                 found.append(self._measure(phase, works, share * budget_s))
             self._write()
-        if "prefill" in phases and not self.device.estimated and self.stored.memory is None:
+        if "prefill" in phases and self.device.timing.memory and not self.device.estimated and not self.stored.memory:
             memory = fit_memory(self.bench(), self.model(), self.calibration_models()[:MEMORY_MODELS])
             self.stored = self.stored.model_copy(update={"memory": memory})
             self._write()

@@ -77,9 +77,11 @@ def test_a_point_tells_its_key_and_is_drawn_when_clicked(shown):
     window, search = shown
     window.run("document.getElementById('front-chart').scrollIntoView({block: 'center', behavior: 'instant'})")
     point = front_of(search, "latency:one")[0]
-    hover = window.wait("document.querySelector('#front-chart .hoverlayer').textContent",
-                        lambda: window.point_at(*spot(window, point["key"])))
-    assert point["key"][:12] in hover and f"{point['metrics']['loss']:.4f}" in hover and "layer" in hover
+    hover = window.wait(f"""(() => {{
+        const said = document.querySelector('#front-chart .hoverlayer').textContent;
+        return said.includes({point["key"][:12]!r}) && said;
+    }})()""", lambda: window.point_at(*spot(window, point["key"])))
+    assert f"{point['metrics']['loss']:.4f}" in hover and "layer" in hover
     window.wait(f"document.querySelector('#panes h3').textContent.startsWith({point['key'][:12]!r})",
                 lambda: window.point_at(*spot(window, point["key"]), click=True))
     assert window.run("document.querySelectorAll('#panes svg.arch').length") == 1

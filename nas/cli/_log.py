@@ -1,0 +1,116 @@
+"""`log.txt` in a run's folder: every command that worked on the run, how it ended, what was warned of or went wrong."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shlex
+import time
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT, FILE = Path("runs"), "log.txt"
+ENDED = {0: "done", 1: "a check failed", 2: "refused", 130: "stopped"}
+NAMES = ("run", "resume", "subnet", "name", "names")
+"""Arguments and options that name a run, or a subnet of one."""
+LONGEST = 200
+"""Characters of an argument that are kept: a text may be a long one."""
+_SECRET = re.compile(r"(?i)((?:token|password|passwd|secret|api_?key)[\w-]*['\"]?[=: ]+['\"]?)[^\s'\",]+|(://)[^\s/@]+@")
+
+
+class Log:
+    """One command, from its start to what is written of it."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        self.command = shlex.join(["nas", *(each if len(each) <= LONGEST else f"{each[:LONGEST]}..." for each in argv)])
+        self.params: Mapping[str, Any] = {}
+        """What the command was called with, once that is known."""
+        self.begun, self.start = datetime.now().astimezone(), time.monotonic()
+        self.lines: list[str] = []
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Note every warning; it is shown as before."""
+        show = warnings.showwarning
+
+        def note(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any,
+                 **named: Any) -> None:
+            self.lines.append(f"{category.__name__}: {message} ({filename}:{lineno})")
+            show(message, category, filename, lineno, *more, **named)
+
+        warnings.showwarning = note
+        try:
+            yield
+        finally:
+            if warnings.showwarning is note:
+                warnings.showwarning = show
+
+    def close(self, code: int, says: str = "") -> None:
+        """Write how the command ended to the log of every run that it worked on."""
+        self.lines += says.splitlines()
+        self._write(ENDED.get(code, str(code)), [folder / FILE for folder in folders(self.params)])
+
+    def close_failed(self, error: BaseException) -> Path | None:
+        """Write what nobody expected, in `runs` where the command is of no run; gives the file, if it can be written.
+
+        Local variables are left out: they may hold what is nobody's business.
+        """
+        self.lines.append(f"paretoformer {version('paretoformer')}, Python {platform.python_version()}, "
+                          f"{platform.platform()}")
+        self.lines += "".join(traceback.format_exception(error)).splitlines()
+        paths = [folder / FILE for folder in folders(self.params)]
+        if not paths:
+            with suppress(OSError):
+                ROOT.mkdir(exist_ok=True)
+            paths = [ROOT / FILE]
+        return self._write("failed", paths)
+
+    def _write(self, ended: str, paths: Sequence[Path]) -> Path | None:
+        """Append to files that can be written: a log is no reason to fail."""
+        head = f"{self.begun:%Y-%m-%d %H:%M:%S%z} {self.command} | {ended} after {time.monotonic() - self.start:.1f} s"
+        text = without_secrets("\n    ".join([head, *self.lines]) + "\n")
+        written = None
+        for path in paths:
+            with suppress(OSError), path.open("a", encoding="utf-8", errors="replace") as file:
+                file.write(text)
+                written = written or path
+        return written
+
+
+def without_secrets(text: str) -> str:
+    """The text without passwords in addresses, and without the values of what is called a token or the like."""
+    return _SECRET.sub(lambda found: f"{found[1] or found[2]}***{'@' if found[2] else ''}", text)
+
+
+def folders(params: Mapping[str, Any]) -> list[Path]:
+    """The folders of the runs that arguments name, of those that are there."""
+    named: list[str] = []
+    for key in NAMES:
+        value = params.get(key)
+        named += [str(each) for each in (value if isinstance(value, (list, tuple)) else [value]) if each]
+    if params.get("config"):
+        named += _of_config(Path(str(params["config"])))
+    return list(dict.fromkeys(found for name in named if (found := _folder(name)) is not None))
+
+
+def _of_config(path: Path) -> list[str]:
+    """The run of a pipeline's file."""
+    import yaml
+
+    with suppress(Exception):  # what is wrong with the file is told elsewhere
+        return [str(yaml.safe_load(path.read_text("utf-8"))["run"])]
+    return []
+
+
+def _folder(name: str) -> Path | None:
+    """The run's folder: of its name or path, of RUN/KEY, or of a subnet's folder in it."""
+    path, under = Path(name), ROOT / name
+    candidates = [*([path] if os.sep in name else []), under, under.parent, path.parent, path.parent.parent]
+    return next((each for each in candidates if (each / "config.yaml").is_file()), None)
