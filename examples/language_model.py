@@ -62,8 +62,8 @@ print({name: f"{metrics['loss']:.2f}" for name, metrics in api.evaluate(run, lim
 # %% [markdown]
 # ## The device
 #
-# This machine, one thread, PyTorch as it is. Four seconds of timing are too few to trust (a real profile takes minutes),
-# and enough to see how it goes. `nas devices` lists others.
+# This machine, one thread, PyTorch as it is. Four seconds of timing are too few to trust (a real profile takes
+# minutes), and enough to see how it goes. `nas devices` lists others.
 
 # %%
 Path("here.yaml").write_text("""
