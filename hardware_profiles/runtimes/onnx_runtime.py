@@ -154,8 +154,8 @@ def _quantise(model: Any, path: str, sizes: dict[str, int]) -> dict[str, float]:
     del model.graph.value_info[:]  # the quantiser turns the weights of a Gemm around, and old shapes would contradict
     matrices = {each.name for each in model.graph.initializer if len(each.dims) == 2}
     stacked = [node.name for node in model.graph.node if node.op_type == "MatMul" and node.input[1] not in matrices]
-    # Weights of 7 bits: with 8, sums overflow on x86 processors without VNNI. The quantiser takes weights of groups, too,
-    # which ONNX Runtime then does not run.
+    # Weights of 7 bits: with 8, sums overflow on x86 processors without VNNI. The quantiser takes weights of groups
+    # as well, which ONNX Runtime then does not run.
     quantize_dynamic(model, path, op_types_to_quantize=["MatMul"], per_channel=True, weight_type=QuantType.QInt8,
                      reduce_range=True, nodes_to_exclude=stacked)
     left = [node.name.removesuffix("_MatMul") for node in onnx.load(path).graph.node
