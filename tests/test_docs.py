@@ -87,6 +87,7 @@ def test_console_blocks_print_what_is_shown(document, capsys, monkeypatch, tmp_p
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)
     for command, lines in commands(document):
+        assert command.startswith("nas ")
         code = main(shlex.split(command)[1:])
         out, err = capsys.readouterr()
         assert code == 0, f"{command}: {err}"

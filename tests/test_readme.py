@@ -1,7 +1,6 @@
 """What the documents show is true: their commands run and print what is shown, their Python runs."""
 
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from nas.cli import main
 from search_spaces import kinds
 from search_spaces.loader import space_from_text
 from supernet import Supernet, extract
@@ -37,28 +35,6 @@ def commands(document):
 
 def squeezed(line):
     return " ".join(line.split())
-
-
-def test_readme_commands_print_what_is_shown(capsys, monkeypatch, tmp_path):
-    """In one process, through what the installed `nas` calls: starting torch each time would take most of the time."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("COLUMNS", raising=False)
-    shown = commands("README.md")
-    assert len(shown) >= 4
-    for command, lines in shown:
-        program, *arguments = shlex.split(command)
-        assert program == "nas"
-        code = main(arguments)
-        out, err = capsys.readouterr()
-        assert code == 0, f"{command}: {err}"
-        printed = {squeezed(line) for line in out.splitlines()}
-        missing = [line for line in lines if squeezed(line) not in printed]
-        assert not missing, f"{command} does not print {missing}"
-
-
-def test_the_space_of_the_readme_loads():
-    (text,) = blocks("README.md", "yaml")
-    assert space_from_text(text, "mine.yaml").size() > 1
 
 
 def test_the_installed_command_runs():
