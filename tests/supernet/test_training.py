@@ -116,6 +116,15 @@ class TestLearning:
         assert math.isfinite(trainer.step().losses[0])
         assert {tensor.dtype for tensor in trainer.tensors().values()} == {torch.float32}
 
+    def test_attention_learns_in_bf16_what_it_learns_in_fp32(self):
+        coarse, fine = plain_trainer(precision="bf16", dropout=0.0), plain_trainer(precision="fp32", dropout=0.0)
+        for trainer in (coarse, fine):
+            trainer.add_gradients((trainer.model.arch,), trainer.data.batch(0, 4, 0), 1)
+        norms = {name: float(parameter.grad.norm()) for name, parameter in fine.named.items()}
+        noise = 1e-3 * max(norms.values())  # the biases of keys have no gradient but rounding
+        for name, parameter in coarse.named.items():
+            assert float((parameter.grad - fine.named[name].grad).norm()) <= 0.05 * norms[name] + noise, name
+
 
 class TestGradients:
     @pytest.mark.parametrize("make", [plain_trainer, supernet_trainer])
