@@ -129,6 +129,25 @@ def profile(device_name: str, space_name: str | None, budget: str, out: str | No
     return Outcome(found, folder, device.estimated)
 
 
+def is_profiled(device_name: str, space_name: str) -> bool:
+    """Whether a device's own profile prices a space in all its phases, so that nothing is left to measure."""
+    device, space = load_profile(device_name), _space(space_name)
+    if not (named_folder(device.name) / "profile.yaml").is_file():
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ProfileWarning)  # told when it is used
+        model = LatencyModel.load(str(named_folder(device.name)))
+    known = model.stored.by_space.get(space.name, {})
+    try:
+        for phase in _phases(device, space, []):
+            model.predict_many([space.smallest(), space.largest()], phase)
+            if phase not in known:
+                return False
+    except InputError:
+        return False
+    return model.stored.memory is not None or not device.timing.memory
+
+
 def _space(name: str) -> SearchSpace:
     """A space by its name or file, or that of a run, whose vocabulary and classes fit the run's data."""
     if not (Path(name) / "config.yaml").is_file():

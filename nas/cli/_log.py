@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import shlex
+import sys
 import time
 import traceback
 import warnings
@@ -20,6 +21,8 @@ ROOT, FILE = Path("runs"), "log.txt"
 ENDED = {0: "done", 1: "a check failed", 2: "refused", 130: "stopped"}
 NAMES = ("run", "resume", "subnet", "name", "names")
 """Arguments and options that name a run, or a subnet of one."""
+OURS = ("hardware_profiles", "nas", "search_spaces", "supernet")
+"""Packages whose warnings are for a user, not for a programmer."""
 LONGEST = 200
 """Characters of an argument that are kept: a text may be a long one."""
 _SECRET = re.compile(r"(?i)((?:token|password|passwd|secret|api_?key)[\w-]*['\"]?[=: ]+['\"]?)[^\s'\",]+|(://)[^\s/@]+@")
@@ -37,13 +40,16 @@ class Log:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Note every warning; it is shown as before."""
+        """Note every warning; ours are shown as a sentence, others as before."""
         show = warnings.showwarning
 
         def note(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any,
                  **named: Any) -> None:
             self.lines.append(f"{category.__name__}: {message} ({filename}:{lineno})")
-            show(message, category, filename, lineno, *more, **named)
+            if category.__module__.partition(".")[0] in OURS:
+                print(f"nas: warning: {message}", file=sys.stderr)
+            else:
+                show(message, category, filename, lineno, *more, **named)
 
         warnings.showwarning = note
         try:

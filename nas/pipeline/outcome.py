@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.text import Text
 
 from nas.search.measures import Measure
 from nas.subnet import Subnet
@@ -41,7 +42,9 @@ class Done:
         stages = table("stage", "took", right=("took",))
         for name, seconds in (*self.took, ("all", sum(seconds for _, seconds in self.took))):
             stages.add_row(name, shown_time(seconds))
-        return Group(models_table([*map(Subnet.open, self.shipped)], [*map(Subnet.open, self.plain)]), stages)
+        shipped, plain = [*map(Subnet.open, self.shipped)], [*map(Subnet.open, self.plain)]
+        said = [Text(line, no_wrap=True, overflow="ignore") for line in comparisons(shipped, plain)]
+        return Group(models_table(shipped, plain), *said, stages)
 
 
 def models_table(shipped: Sequence[Subnet], plain: Sequence[Subnet]) -> RenderableType:
@@ -57,6 +60,19 @@ def models_table(shipped: Sequence[Subnet], plain: Sequence[Subnet]) -> Renderab
                      *(f"{value:.4f}" for value in quality), Measure("params").show(each.facts.costs["params"]),
                      *(text for name in latencies for text in _both(each, name)))
     return made
+
+
+def comparisons(shipped: Sequence[Subnet], plain: Sequence[Subnet]) -> Iterator[str]:
+    """What each picked model gains and loses against each plain one, in the first metric and the first latency."""
+    if plain:
+        yield "picked: found by the search; from scratch: the space's smallest and largest, trained as plain models"
+    for each, other in ((each, other) for each in shipped for other in plain):
+        says = [f"{name} {mine - theirs:+.3f}" for name, mine in list(each.facts.metrics.items())[:1]
+                if mine is not None and (theirs := other.facts.metrics.get(name)) is not None]
+        says += [f"{found.measured_ms / other.facts.measured[name].measured_ms:.2f} times its {name}"
+                 for name, found in list(each.facts.measured.items())[:1] if name in other.facts.measured]
+        if says:
+            yield f"{each.path.name} against {other.path.name}: {', '.join(says)}"
 
 
 def _both(subnet: Subnet, name: str) -> tuple[str, str]:

@@ -111,13 +111,17 @@ class Profile(Stage):
         return [each.model_dump() for each in config.devices]
 
     def do(self, work: Work) -> Sequence[str]:
-        """Profile what has no prices yet, and check it where asked to."""
+        """Profile what has no prices yet, and check it where asked to; other runs may rely on the prices there are."""
         from nas import profile_command
 
+        space = str(work.run.path)
         for each in work.config.devices:
-            for n in (None, each.check) if each.check else (None,):
-                done = profile_command.profile(each.device, str(work.run.path), each.budget, None, [], n, None,
-                                               work.console)
+            known = profile_command.is_profiled(each.device, space)
+            if known:
+                work.console.print(f"{each.device} was profiled for this space before, which is kept; "
+                                   "--from profile measures anew", markup=False)
+            for n in [*([] if known else [None]), *([each.check] if each.check else [])]:
+                done = profile_command.profile(each.device, space, each.budget, None, [], n, None, work.console)
                 if done is None:
                     raise StoppedError
                 work.console.print(done.table())

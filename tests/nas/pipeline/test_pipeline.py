@@ -22,7 +22,7 @@ from tests.nas.runs import nas, refused
 
 DEVICE = """
 {schema_version: 1, name: here, description: a machine of made-up times, kind: cpu, runtime: torch-eager,
- phases: [prefill], timing: {least_rounds: 3, most_rounds: 3, calibration: 8, copies: 2}}
+ phases: [prefill], timing: {least_rounds: 3, most_rounds: 3, calibration: 8, copies: 2, memory: false}}
 """
 CONFIG = """
 schema_version: 1
@@ -92,6 +92,16 @@ def test_everything_is_done_once_and_then_nothing(config: Path, device: str, cap
     assert "steps is 4 in the run, asked for 5" in refused(capsys, "run", "p.yaml")
     assert nas(capsys, "run", "p.yaml", "--from", "prepare")[0] == 0
     assert Path("runs/p-old-1/supernet.safetensors").is_file()
+
+
+def test_another_run_keeps_the_prices_that_are_there(config: Path, device: str, capsys: Any) -> None:
+    assert nas(capsys, "run", "p.yaml")[0] == 0
+    table = Path("runs/profiles/here/table.csv").read_bytes()
+    config.write_text(device.replace("run: p", "run: q").replace("budget: 1s", "budget: 2s"), "utf-8")
+    code, out, _ = nas(capsys, "run", "p.yaml")
+    assert code == 0 and "here.yaml was profiled for this space before, which is kept" in out
+    assert Path("runs/profiles/here/table.csv").read_bytes() == table
+    assert nas(capsys, "search", "p", "--more", "2")[0] == 0
 
 
 def test_a_stage_done_anew_takes_along_what_depends_on_it():

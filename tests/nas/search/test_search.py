@@ -215,6 +215,26 @@ def test_a_device_that_was_profiled_later_gets_a_front(searchable: RunDir, capsy
     assert len(rows()) == 24
 
 
+def test_a_device_that_was_profiled_anew_has_one_set_of_costs(searchable: RunDir, capsys: Any) -> None:
+    from nas import train
+
+    code, _, err = nas(capsys, "search", "a", "--device", "one", "--trials", "20", "--limit", "6")
+    before = {row["key"]: float(row["latency:one"]) for row in rows()}
+    assert (code, err) == (0, "") and nas(capsys, "pareto", "a")[2] == ""
+    kept = Path("runs/a/pareto.json").read_text("utf-8")
+    write_profile(train.prepare(searchable).space, "one", seed=5)
+    code, out, err = nas(capsys, "pareto", "a", "--json")
+    found = {each["key"]: each["costs"]["latency:one"] for each in json.loads(out)["fronts"]["one"]}
+    assert err == ("nas: warning: the profile of one changed since the search: its costs are today's; nas search a "
+                   "--fresh searches with them\n")
+    assert found and all(value != before[key] for key, value in found.items())
+    assert Path("runs/a/pareto.json").read_text("utf-8") == kept  # the search's own
+    most = min(found.values())
+    code, out, err = nas(capsys, "extract", "a", "--max", f"latency:one={most}ms", "--json")
+    assert code == 0 and "changed since the search" in err
+    assert [each["costs"]["latency:one"] for each in json.loads(out)["subnets"]] == [most]
+
+
 def test_a_warm_start_is_tried_first(searchable: RunDir, capsys: Any) -> None:
     searched(capsys)
     kept = {each["key"] for each in json.loads(Path("runs/a/pareto.json").read_text("utf-8"))["architectures"]}
