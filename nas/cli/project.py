@@ -67,7 +67,8 @@ def run_command(
         show_result({"plan": found.rows()} if as_json else plan_table(found))
     else:
         show_result(found.to_dict() if as_json else found.table())
-        console.print(f"report: {found.report}; open it in a browser, it needs no network", markup=False, soft_wrap=True)
+        console.print(f"report: {found.report}: open it in a browser; it needs no network", markup=False,
+                      soft_wrap=True)
 
 
 @app.command(rich_help_panel=ALL)

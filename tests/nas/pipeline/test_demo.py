@@ -51,4 +51,5 @@ def test_the_demo_compares_what_it_picked_with_plain_models(demo: Path, capsys: 
     code, out, _ = nas(capsys, "run", str(demo))
     assert code == 0 and out.count("done already") == len(found["stages"])
     assert out.count(" from scratch ") == 2 and "report: " in out
-    assert len([line for line in out.splitlines() if " against " in line and " times its latency:cpu" in line]) == 2 * len(found["shipped"])
+    compared = [line for line in out.splitlines() if " against " in line and " times its latency:cpu" in line]
+    assert len(compared) == 2 * len(found["shipped"])
