@@ -52,26 +52,25 @@ function showPanes() {
   for (const svg of byId("panes").querySelectorAll("svg.arch"))
     Object.keys(NAMES).forEach(name => { if (svg.querySelector(`.${name}`)) drawn.add(name); });
   const has = name => byId("panes").querySelector(`.arch .${name}`);
-  const entry = (name, text) => el("li", {}, el("i", {class: name, "data-ink": name}), text);
-  byId("legend").replaceChildren(
-    ...Object.keys(NAMES).filter(name => drawn.has(name)).map(name => entry(name, NAMES[name])),
-    ...(has("again") ? [entry("again", "the same weights again")] : []),
-    ...(has("gone") ? [entry("gone", "a slot left out")] : []));
-  for (const mark of byId("legend").querySelectorAll("i"))
-    mark.style.setProperty("--ink", `var(--${NAMES[mark.dataset.ink] ? mark.dataset.ink : "end"})`);
+  byId("legend").replaceChildren(...inks([
+    ...Object.keys(NAMES).filter(name => drawn.has(name)).map(name => [name, NAMES[name], name]),
+    ...(has("again") ? [["again", "the same weights again", "end"]] : []),
+    ...(has("gone") ? [["gone", "a slot left out", "end"]] : [])]));
 }
 
 function pane(key, i) {
   const point = pointOf(key), names = subnetsOf(key).map(each => each.name);
-  const facts = point ? [...search.qualities.map(name => [name, point.metrics[name]]),
-                         ...search.costs.map(name => [name, point.costs[name]])] : [];
+  const fact = (name, value) => el("span", {}, el("span", {class: "muted"}, `${measure(name).label} `),
+                                   show(name, value));
+  const facts = point ? [...search.qualities.map(name => fact(name, point.metrics[name])),
+                         el("span", {class: "muted"}, `(on ${search.judged})`),
+                         ...search.costs.map(name => fact(name, point.costs[name]))] : [];
   const measures = partMeasures(key);
   return el("article", {class: "pane"},
     el("div", {class: "words-of"},
       el("h3", {}, short(key) + (point && point.mark ? ` · ${point.mark}` : "")),
       el("p", {class: "muted"}, DATA.archs[key].line),
-      el("p", {class: "facts"}, ...facts.map(([name, value]) => el("span", {},
-        el("span", {class: "muted"}, `${measure(name).label} `), show(name, value)))),
+      el("p", {class: "facts"}, ...facts),
       names.length ? el("p", {class: "muted"}, `Extracted as ${names.join(", ")}`) : null),
     el("div", {class: "drawing"}, drawing(key)),
     el("div", {}, measures.length ? el("p", {class: "muted", id: `parts-says-${i}`}) : null,

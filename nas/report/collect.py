@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nas import tasks
+from nas.report.judged import split_size
 from nas.report.priced import read_devices
 from nas.report.searched import fitted_space, read_searched
 from nas.report.shown import Devices, Report
@@ -25,8 +26,8 @@ def collect(run: RunDir) -> Report:
     report = Report(
         run=run.path.name, space=space.name, task=config.task, metrics=task.metrics,
         slots={name: stack.slots for name, stack in space.stacks.items()}, searched=read_searched(run, space, task),
-        devices=Devices(), picked=read_picked(run), curves=read_curves(run), ranked=read_ranked(run),
-        files={name: _text(run, name) for name in FILES if (run.path / name).is_file()})
+        devices=Devices(), picked=read_picked(run), curves=read_curves(run, split_size(run, space)),
+        ranked=read_ranked(run), files={name: _text(run, name) for name in FILES if (run.path / name).is_file()})
     latencies = [each for each in report.searched.costs if each.kind == "latency"] if report.searched else []
     latencies += [parse_measure(name, {}) for each in report.picked for name in each.measured]
     devices = read_devices(devices_of(latencies), report.architectures(), report.picked)

@@ -10,7 +10,8 @@ from typing import Any
 from nas.profiling.check import BAND
 from nas.ranking.statistics import WORDS
 from nas.report import svg
-from nas.report.shown import Point, Ranked, Report, Searched
+from nas.report.judged import WHOLE, in_short, in_words
+from nas.report.shown import Curve, Point, Ranked, Report, Searched
 from nas.report.words import in_a_line
 from nas.search.measures import Measure, parse_measure
 
@@ -25,7 +26,7 @@ def document(report: Report) -> dict[str, Any]:
     archs = report.architectures()
     widest = svg.widest_of(archs)
     made = {
-        "run": report.run, "space": report.space, "task": report.task, "band": BAND,
+        "run": report.run, "space": report.space, "task": report.task, "band": BAND, "whole": WHOLE,
         "search": _search(report.searched) if report.searched else None,
         "archs": {key: {"line": in_a_line(arch), "svg": svg.draw(arch, report.slots, widest)}
                   for key, arch in archs.items()},
@@ -37,7 +38,8 @@ def document(report: Report) -> dict[str, Any]:
         "picked": [{"name": each.name, "key": each.arch.key, "steps": [vars(step) for step in each.steps],
                     "costs": each.costs, "measured": each.measured, "exports": each.exports, "trained": each.trained}
                    for each in report.picked],
-        "measures": _measures(report), "curves": [vars(curve) for curve in report.curves],
+        "measures": _measures(report),
+        "curves": [_curve(curve) for curve in report.curves if not curve.is_told_by_a_teacher],
         "ranked": _ranked(report.ranked) if report.ranked else None, "files": report.files,
     }
     found: dict[str, Any] = rounded(made)
@@ -49,6 +51,7 @@ def _search(found: Searched) -> dict[str, Any]:
     importance = found.importance
     return {
         "date": found.date, "shown": [quality.name, cost.name], "tiles": _tiles(found), "limits": found.limits,
+        "judged": in_words(found.examples), "judged_in_short": in_short(found.examples),
         "qualities": [each.name for each in found.qualities], "costs": [each.name for each in found.costs],
         "objectives": [each.name for each in found.objectives],
         "points": [_point(point) for point in found.points],
@@ -65,16 +68,23 @@ def _point(point: Point) -> dict[str, Any]:
 def _tiles(found: Searched) -> list[tuple[str, str, str]]:
     """(what, figure, a word about it) of the numbers that matter."""
     quality, cost = found.shown
-    front, counts = found.front(quality, cost), found.counts
+    front, counts, judged = found.front(quality, cost), found.counts, in_short(found.examples)
+    judged = judged and f", on {judged}"
     told = f"{counts['estimated']:,} told by races" if counts["estimated"] else f"{counts['failed']:,} failed"
     tiles = [("on the front", f"{len(front)}", f"of {counts['architectures']:,} architectures")]
     if front:
         best = (max if quality.maximise else min)(front, key=lambda point: point.value(quality))
         least = front[0]
-        tiles += [(f"best {quality.name}", quality.show(best.value(quality)), f"at {cost.show(best.value(cost))}"),
+        tiles += [(f"best {quality.name}", quality.show(best.value(quality)),
+                   f"at {cost.show(best.value(cost))}{judged}"),
                   (f"fastest on {cost.device}" if cost.kind == "latency" else f"least {label(cost)}",
-                   cost.show(least.value(cost)), f"{quality.name} {quality.show(least.value(quality))}")]
+                   cost.show(least.value(cost)), f"{quality.name} {quality.show(least.value(quality))}{judged}")]
     return [*tiles, ("evaluated", f"{counts['evaluated']:,}", told)]
+
+
+def _curve(curve: Curve) -> dict[str, Any]:
+    return {"training": curve.training, "model": curve.model, "metric": curve.metric, "steps": curve.steps,
+            "values": curve.values, "judged": in_words(curve.examples)}
 
 
 def label(measure: Measure) -> str:

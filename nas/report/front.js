@@ -12,6 +12,11 @@ function setUpFront() {
   byId("front").hidden = false;
   const says = `Found by a search for ${search.objectives.map(name => measure(name).label).join(", ")}`;
   byId("front-says").textContent = says + (search.limits.length ? ` within ${search.limits.join(", ")}.` : ".");
+  const ends = search.points.some(point => /smallest|largest/.test(point.mark));
+  byId("front-named").hidden = !search.points.some(point => point.mark);
+  byId("front-named").textContent = "Named are the ends of the space and published architectures that lie in it." +
+    (ends ? " Smallest and largest have every dimension at its least and greatest; they need not be the fastest and " +
+            "the slowest." : "");
   byId("limit").addEventListener("input", event => {
     view.limit = Number(event.target.value) >= Number(event.target.max) ? Infinity : Number(event.target.value);
     showFront();
@@ -55,6 +60,11 @@ function showFront() {
   byId("front-count").textContent = `${kept.length} of ${points.length} architectures on this front` +
     (search.objectives.includes(view.cost) ? "" : "; the search did not look for this cost") +
     ". Choose one in the chart or the table to draw it.";
+  const alone = ["inherit", "scratch"].some(how => trainedAlone(how).x.length);
+  byId("front-judged").textContent = alone && search.judged !== DATA.whole
+    ? `The ${view.quality} of points of the search is on ${search.judged}; that of retrained models and of models ` +
+      `from scratch is on ${DATA.whole}, so small differences between the two kinds mean nothing.`
+    : `Every ${view.quality} is on ${search.judged}.`;
   byId("front-chart").setAttribute("aria-label",
     `${measure(view.quality).label} over ${measure(view.cost).label}; the table below has the same points`);
   draw("front-chart", frontChart);
@@ -64,7 +74,7 @@ function showFront() {
 
 const hover = point => [`<b>${short(point.key)}</b>${point.mark ? " · " + esc(point.mark) : ""}`,
   ...search.qualities.map(name => `${esc(name)} ${show(name, point.metrics[name])}`),
-  ...search.costs.map(name => `${esc(measure(name).label)} ${show(name, point.costs[name])}`),
+  `on ${esc(search.judged)}`, ...search.costs.map(name => `${esc(measure(name).label)} ${show(name, point.costs[name])}`),
   wrapped(point.line), point.estimated ? "<i>an estimate: a race ended its evaluation</i>" : "",
   point.allowed ? "" : "<i>beyond a limit of the search</i>"].filter(Boolean).join("<br>");
 
@@ -93,8 +103,8 @@ function frontChart() {
     trainedAlone("scratch", "from scratch", {symbol: "x", size: 11, color: colour("attends")}),
     scatter(picked, "extracted", ring(1.5, 16), {hoverinfo: "skip", hovertemplate: null}),
     {...scatter(marked, "named", {symbol: "diamond", size: 11, color: colour("attends")}),
-     mode: "markers+text", texttemplate: "%{meta}", textposition: marked.map(side(ends)), cliponaxis: false,
-     textfont: {size: 12, color: colour("muted")}},
+     mode: "markers+text", texttemplate: "%{meta}", textposition: marked.map(side(on, ends)), cliponaxis: false,
+     textfont: {size: 12, color: colour("muted"), shadow: Array(4).fill(`0 0 3px ${colour("surface")}`).join()}},
     {...scatter(chosen, "chosen", ring(3, 18)), showlegend: false, hoverinfo: "skip", hovertemplate: null},
   ].filter(trace => trace.x.length);
   traces.forEach(trace => { if (trace.texttemplate) trace.texttemplate = marked.map(point => esc(point.mark)); });
@@ -111,17 +121,21 @@ function trainedAlone(how, name, marker) {
     .map(each => ({...each, quality: each.steps.at(-1).metrics[view.quality]}))
     .filter(each => each.quality !== null && each.quality !== undefined);
   const says = each => [`<b>${esc(each.name)}</b> · ${name}`, `${esc(view.quality)} ${show(view.quality, each.quality)}`,
-    `${esc(measure(view.cost).label)} ${show(view.cost, each.costs[view.cost])}`].join("<br>");
+    `on ${esc(DATA.whole)}`, `${esc(measure(view.cost).label)} ${show(view.cost, each.costs[view.cost])}`].join("<br>");
   return {type: "scatter", mode: "markers", name, marker, x: found.map(each => each.costs[view.cost]),
           y: found.map(each => each.quality), customdata: found.map(each => each.key), text: found.map(says),
           hovertemplate: "%{text}<extra></extra>"};
 }
 
-// Labels of dear architectures stand on the left, so that none leaves the chart.
-const side = ([low, high]) => point => point.costs[view.cost] > Math.sqrt(low * high) ? "middle left" : "middle right";
+// Labels stand off the front's line: of what is on it where nothing better lies, of the rest on the other side. Those of
+// dear architectures stand on the left, so that none leaves the chart.
+const side = (on, [low, high]) => point =>
+  (on.has(point.key) === Boolean(measure(view.quality).maximise) ? "top " : "bottom ") +
+  (point.costs[view.cost] > Math.sqrt(low * high) ? "left" : "right");
 
 function showTable(points) {
-  const number = (name, of) => ({title: measure(name).label, sort: row => row[of][name],
+  const judged = search.judged_in_short && `, ${search.judged_in_short}`;
+  const number = (name, of) => ({title: measure(name).label + (of === "metrics" ? judged : ""), sort: row => row[of][name],
                                  cell: row => show(name, row[of][name])});
   const columns = [
     {title: "key", sort: row => row.key, cell: row => el("span", {},
@@ -133,7 +147,7 @@ function showTable(points) {
   if (DATA.picked.length) columns.push(
     {title: "extracted", sort: row => subnetsOf(row.key).length ? 0 : 1,
      cell: row => subnetsOf(row.key).length ? "yes" : "–"},
-    {title: `${measure(view.quality).label} retrained`, sort: row => retrained(row.key),
+    {title: `${measure(view.quality).label} retrained${judged && ", whole split"}`, sort: row => retrained(row.key),
      cell: row => show(view.quality, retrained(row.key))});
   if (!view.order) view.order = {by: 2, up: true};
   const rows = points.map(point => ({...point, chosen: point.key === selected[0]}));

@@ -87,11 +87,22 @@ function draw(id, make) {  // make() gives the traces and what is special of the
   return Plotly.react(byId(id), traces, merged, {displaylogo: false, displayModeBar: false});
 }
 
-const resized = new ResizeObserver(entries => entries.forEach(({target}) => {  // also when a section beside it appears
-  if (target.data && target.offsetWidth) Plotly.Plots.resize(target);
+// Also when a section beside it appears. At once: plotly's own resizing waits, and a chart is cut off until then.
+const resized = new ResizeObserver(entries => entries.forEach(({target}) => {
+  const drawn = target._fullLayout, off = (a, b) => Math.abs(a - b) > 1;
+  if (!drawn || !target.offsetWidth) return;
+  if (off(drawn.width, target.clientWidth) || off(drawn.height, target.clientHeight))
+    Plotly.relayout(target, {autosize: true});
 }));
 
 const redraw = () => charts.forEach((make, id) => draw(id, make));
+
+// What the colours of a chart or a drawing mean: [class, text, variable of the style].
+const inks = entries => entries.map(([name, text, ink]) => {
+  const mark = el("i", {class: name});
+  mark.style.setProperty("--ink", `var(--${ink})`);
+  return el("li", {}, mark, text);
+});
 
 function table(columns, rows, order) {
   // columns: {title, cell(row), sort(row), words}; rows that are `chosen` stand out

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 
 from nas.report.document import label
+from nas.report.judged import in_words
 from nas.report.shown import Point, Searched
 from nas.search.measures import Measure
 from supernet.writing import whole
@@ -46,10 +47,13 @@ def _draw(axes: Any, found: Searched, quality: Measure, cost: Measure) -> None:
     for point in named:
         spot = (point.value(cost), point.value(quality))
         left = axes.transLimits.transform(axes.transScale.transform(spot))[0] > 0.5
-        axes.annotate(_plain(point.mark), spot, xytext=(-7 if left else 7, 0), textcoords="offset points", va="center",
-                      ha="right" if left else "left", color="0.3", fontsize=9, zorder=5)
+        above = (point in front) == quality.maximise  # off the line of the front
+        axes.annotate(_plain(point.mark), spot, xytext=(-4 if left else 4, 5 if above else -5),
+                      textcoords="offset points", va="bottom" if above else "top", ha="right" if left else "left",
+                      color="0.3", fontsize=9, zorder=5)
     axes.set_xlabel(_plain(label(cost)) + (" (ms)" if cost.kind == "latency" else ""))
-    axes.set_ylabel(_plain(quality.name))
+    axes.set_ylabel(_plain(f"{quality.name} on {in_words(found.examples)}"))
+    axes.margins(y=0.09)
     axes.grid(color="0.92", linewidth=0.7)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from optuna.trial import FrozenTrial, TrialState
 
 from nas.report.importance import importance
+from nas.report.judged import read_index, seen, split_size
 from nas.report.shown import Importance, Point, Searched
 from nas.run_dir import RunDir
 from nas.search.config import SearchConfig, read_search
@@ -28,14 +28,10 @@ def fitted_space(run: RunDir) -> SearchSpace:
     Raises:
         InputError: a file is damaged.
     """
-    space, path = run.space(), run.path / "data" / "data.json"
-    if not path.is_file():
+    space, index = run.space(), read_index(run)
+    if index is None:
         return space
-    try:
-        index = json.loads(path.read_bytes())
-        return replace(space, vocab_size=int(index["vocab_size"]), n_classes=len(index["labels"]) or space.n_classes)
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(str(path), "is damaged; take the run's folder from where it came") from None
+    return replace(space, vocab_size=int(index["vocab_size"]), n_classes=len(index["labels"]) or space.n_classes)
 
 
 def read_searched(run: RunDir, space: SearchSpace, task: Task) -> Searched | None:
@@ -61,7 +57,7 @@ def read_searched(run: RunDir, space: SearchSpace, task: Task) -> Searched | Non
         points=points, qualities=qualities, costs=costs, objectives=objectives, limits=_limits(config, task),
         fronts=fronts, hypervolume=hypervolumes(trials, objectives), counts=_counts(trials, points),
         date=max((f"{trial.datetime_complete:%Y-%m-%d}" for trial in done if trial.datetime_complete), default=""),
-        importance=_importance(done, space, qualities[0]))
+        importance=_importance(done, space, qualities[0]), examples=seen(config.limit, split_size(run, space)))
 
 
 def _points(trials: Sequence[FrozenTrial], space: SearchSpace, run: RunDir) -> Iterator[Point]:

@@ -5,6 +5,8 @@ const signed = value => `${value >= 0 ? "+" : "−"}${percent(Math.abs(value))}`
 function setUpPicked() {  // a card for each architecture, with all models that were made of it
   const keys = [...new Set(DATA.picked.map(each => each.key))];
   byId("picked").hidden = !keys.length;
+  byId("picked-says").textContent = `Judged on ${DATA.whole}` + (search && search.judged !== DATA.whole
+    ? `; the search judged the same architectures on ${search.judged}, so its figures differ a little.` : ".");
   byId("subnets").replaceChildren(...keys.map((key, i) => el("details", {open: i < 2},
     el("summary", {}, `${short(key)} `, el("span", {class: "muted"}, DATA.archs[key].line)),
     el("div", {class: "card"}, el("div", {}, drawing(key)), el("div", {}, ...models(subnetsOf(key)),
@@ -72,27 +74,29 @@ function setUpImportance() {
 const dimension = name => name.split(".").slice(-2).join(" ");
 
 function setUpCurves() {
-  const of = (retrained, names) => DATA.curves
-    .filter(curve => Boolean(curve.training) === retrained && names.test(curve.metric));
-  const named = curve => curve.training.replace(/-[0-9a-f]{8,}$/, "");
+  const of = retrained => DATA.curves.filter(curve => Boolean(curve.training) === retrained);
   const judged = curve => curve.metric.replace(/^train\/loss_?/, "").replace(/^valid\/|\/?loss$/g, "") || "mean";
-  showCurves("training", of(false, /loss/), judged, judged);
-  showCurves("retraining", of(true, /^valid\/loss$|^train\/loss/), named, curve => curve.training);
+  showCurves("training", of(false).filter(curve => /loss/.test(curve.metric)), judged);
+  showCurves("retraining", of(true).filter(curve => /^train|^valid\/loss$/.test(curve.metric)), curve => curve.model);
 }
 
-function showCurves(id, curves, name, group) {  // a colour for each group; validation stands out
+const isValid = curve => curve.metric.startsWith("valid");
+
+function showCurves(id, curves, name) {  // a colour for each name; validation stands out
   if (!curves.length) return;
   byId(id).hidden = false;
-  const groups = [...new Set(curves.map(group))];
+  const names = [...new Set(curves.map(name))], ink = each => SERIES[names.indexOf(each) % SERIES.length];
+  const judged = [...new Set(curves.filter(isValid).map(curve => curve.judged))];
+  byId(`${id}-says`).textContent = (judged.length ? `Strong lines: loss on ${judged.join(", or ")}. ` : "") +
+    "Faint lines: loss in training.";
+  byId(`${id}-legend`).replaceChildren(...inks(names.map(each => ["", each, ink(each)])));
   draw(`${id}-chart`, () => ({
-    layout: {xaxis: {title: titled("step")}, yaxis: {title: titled("loss")}},
+    layout: {showlegend: false, xaxis: {title: titled("step")}, yaxis: {title: titled("loss")}},
     traces: curves.map(curve => {
-      const ink = colour(SERIES[groups.indexOf(group(curve)) % SERIES.length]);
-      const valid = curve.metric.startsWith("valid");
-      const says = `${esc(name(curve))}, ${valid ? "validation" : "training"}`;
+      const valid = isValid(curve), says = `${esc(name(curve))}, ${valid ? "validation" : "training"}`;
       return lines(says, curve.steps, curve.values, {
         mode: valid && curve.steps.length < 60 ? "lines+markers" : "lines", opacity: valid ? 1 : .45,
-        line: {color: ink, width: valid ? 2 : 1}, marker: {size: 5},
+        line: {color: colour(ink(name(curve))), width: valid ? 2 : 1}, marker: {size: 5},
         hovertemplate: `${says} %{y:.4f} at step %{x}<extra></extra>`});
     })}));
 }

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nas.progress import LOSS
 from nas.search.measures import Measure
 from search_spaces import Architecture
+from supernet.lessons import LOSSES
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Searched:
     Args:
         fronts: by the names of a quality and a cost, the places of the points that no other beats in both.
         hypervolume: after each evaluated trial.
-        shown: the quality and the cost that a reader sees first.
+        examples: of the validation split that each architecture was judged on; None for all of them.
     """
 
     points: list[Point]
@@ -71,6 +73,7 @@ class Searched:
     counts: Mapping[str, int]
     date: str
     importance: Importance | None
+    examples: int | None = None
 
     @property
     def shown(self) -> tuple[Measure, Measure]:
@@ -154,12 +157,25 @@ class Picked:
 
 @dataclass(frozen=True)
 class Curve:
-    """One metric of a training over its steps; `training` is empty for the supernet's."""
+    """One metric of a training over its steps.
+
+    Args:
+        training: its folder; empty for the supernet's.
+        model: the folder of the model that it makes; empty for the supernet's.
+        examples: of the validation split that it was judged on; None for all of them.
+    """
 
     training: str
     metric: str
     steps: list[int]
     values: list[float | None]
+    model: str = ""
+    examples: int | None = None
+
+    @property
+    def is_told_by_a_teacher(self) -> bool:
+        """Whether it is how far a model is from its teacher, which is no loss on labels."""
+        return bool(self.training) and self.metric in {f"{LOSS}{part}" for part in LOSSES}
 
 
 @dataclass(frozen=True)

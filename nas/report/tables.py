@@ -30,7 +30,8 @@ def _tables(report: Report) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     yield "subnets", [{"name": each.name, "key": each.arch.key, "step": place, "stage": step.stage, **step.metrics,
                        **each.costs, "settings": step.settings}
                       for each in report.picked for place, step in enumerate(each.steps, 1)]
-    yield "curves", [{"training": curve.training or "supernet", "metric": curve.metric, "step": step, "value": value}
+    yield "curves", [{"training": curve.training or "supernet", "model": curve.model, "metric": curve.metric,
+                      "step": step, "value": value}
                      for curve in report.curves for step, value in zip(curve.steps, curve.values)]
     yield "ranking", report.ranked.rows if report.ranked else []
     yield "architectures", [{"key": key, "summary": in_a_line(arch), "architecture": arch.to_json()}

@@ -5,12 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from nas.progress import HEADER, read_rows
+from nas.report.judged import seen
 from nas.report.shown import Curve, Picked, Ranked, Step
+from nas.retrain import SETTINGS
+from nas.retrain_config import read_config
 from nas.run_dir import RunDir
 from nas.subnet import Subnet
 from search_spaces import InputError
@@ -46,15 +51,42 @@ def _said(settings: dict[str, Any]) -> str:
                      if name != "digest" and not isinstance(value, dict) and value not in (None, "", False, [], ()))
 
 
-def read_curves(run: RunDir) -> list[Curve]:
-    """The curves of the supernet, and of every retraining by its folder. Raises InputError for a damaged file."""
-    found = list(_curves(run.path / "metrics.csv", ""))
-    for path in sorted((run.path / "retraining").glob("*/metrics.csv")):
-        found += _curves(path, path.parent.name)
-    return found
+def read_curves(run: RunDir, size: int | None) -> list[Curve]:
+    """The curves of the supernet, and of every retraining by its folder.
+
+    Args:
+        size: how many examples the validation split has, if that is known.
+
+    Raises:
+        InputError: a file is damaged.
+    """
+    trainings = [_Training(run.path, "", "", seen(run.config().training.evaluate_limit, size))]
+    trainings += _retrainings(run.path / "retraining", size)
+    return [curve for training in trainings for curve in _curves(training)]
 
 
-def _curves(path: Path, training: str) -> Iterator[Curve]:
+@dataclass(frozen=True)
+class _Training:
+    """Where a training left its files, and what all its curves share."""
+
+    folder: Path
+    name: str
+    model: str
+    examples: int | None
+
+
+def _retrainings(folder: Path, size: int | None) -> list[_Training]:
+    """By folder; two that made the same model, one after the other, are told apart by their own names."""
+    found = []
+    for path in sorted(path.parent for path in folder.glob("*/metrics.csv")):
+        config = read_config(path / SETTINGS)
+        found.append(_Training(path, path.name, Path(config.out).name, seen(config.training.evaluate_limit, size)))
+    models = Counter(each.model for each in found)
+    return [each if models[each.model] == 1 else replace(each, model=f"{each.model} ({each.name})") for each in found]
+
+
+def _curves(training: _Training) -> Iterator[Curve]:
+    path = training.folder / "metrics.csv"
     if not path.is_file():
         return
     series: dict[str, list[tuple[int, float]]] = {}
@@ -68,7 +100,8 @@ def _curves(path: Path, training: str) -> Iterator[Curve]:
     except ValueError:
         raise InputError(str(path), "is damaged; put it back, or delete it: a report is made without curves") from None
     for metric, points in series.items():
-        yield Curve(training, metric, *_thinned(points))
+        examples = training.examples if metric.startswith("valid/") else None
+        yield Curve(training.name, metric, *_thinned(points), training.model, examples)
 
 
 def _thinned(points: list[tuple[int, float]]) -> tuple[list[int], list[float | None]]:

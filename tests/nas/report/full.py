@@ -8,8 +8,11 @@ from pathlib import Path
 from nas import cli, train
 from nas.profiling.check import Check, Quality
 from nas.ranking.statistics import assess
+from nas.retrain import SETTINGS
+from nas.retrain_config import RetrainConfig
 from nas.run_dir import RunDir, write_json, write_text
 from nas.subnet import Made, Measured, Subnet, write_subnet
+from supernet.recipe import Recipe
 from tests.nas.ranking.tables import made_table
 from tests.nas.search.made_up import write_profile
 
@@ -35,13 +38,17 @@ def fill(name: str, trials: int = 40) -> None:
 
 def _retrain(subnet: Subnet) -> None:
     """Another folder of the same model, said to be better and measured."""
-    made = Made(stage="retrain", settings={"steps": 9}, metrics={"loss": 1.25, "perplexity": 3.5})
+    made = Made(stage="retrain", settings={"init": "inherit", "steps": 9}, metrics={"loss": 1.25, "perplexity": 3.5})
     measured = {"latency:one": Measured(predicted_ms=2.0, measured_ms=2.1)}
     facts = subnet.facts.then(made).model_copy(update={"measured": measured, "exports": {"onnx": {}}})
-    write_subnet(subnet.path.with_name(f"{subnet.path.name}-retrained"), subnet.model(), subnet.tokenizer(), facts)
-    folder = subnet.path.parent.parent / "retraining" / f"{subnet.path.name}-0123456789ab"
+    name = subnet.path.name
+    write_subnet(subnet.path.with_name(f"{name}-retrained"), subnet.model(), subnet.tokenizer(), facts)
+    folder = subnet.path.parent.parent / "retraining" / f"{name}-0123456789ab"
     folder.mkdir(parents=True)
-    rows = "".join(f"{step},train/loss_model,{5 - step / 500}\n" for step in range(1, 1000))
+    config = RetrainConfig(subnet=name, out=f"subnets/{name}-retrained", training=Recipe(evaluate_limit=3))
+    write_text(folder / SETTINGS, config.model_dump_json())
+    rows = "".join(f"{step},train/loss_labels,{5 - step / 500}\n{step},train/loss_logits,0.1\n"
+                   for step in range(1, 1000))
     write_text(folder / "metrics.csv", f"step,metric,value\n{rows}1000,valid/loss,nan\n")
 
 

@@ -135,6 +135,58 @@ def test_it_fits_a_phone_and_follows_the_theme(shown):
     window.wait(f"{ink} !== {before!r}")
 
 
+WIDE = """new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(
+    [...document.querySelectorAll('.chart .main-svg')].filter(each => each.getBoundingClientRect().right >
+        Math.min(each.closest('.chart').getBoundingClientRect().right, document.documentElement.clientWidth))
+        .map(each => each.closest('.chart').id)))))"""
+"""The charts that are wider than there is room, after the next picture of the page."""
+
+
+def test_no_chart_is_wider_than_a_window_that_was_narrowed(shown):
+    window, _ = shown
+    for width in (850, 390, 1280, 360):
+        window.size(width, 844)
+        window.wait(f"innerWidth === {width}")
+        assert window.run(WIDE) == []
+        assert window.run("document.documentElement.scrollWidth") <= width
+
+
+def test_a_quality_says_what_it_was_judged_on(shown):
+    window, _ = shown
+    part, whole = "4 examples of the validation split", "the whole validation split"
+    says = {name: window.run(f"document.querySelector({name!r}).textContent")
+            for name in ("#front-judged", "#panes .facts", "#picked-says", "#front-table thead")}
+    assert part in says["#front-judged"] and whole in says["#front-judged"]
+    assert part in says["#panes .facts"] and whole in says["#picked-says"]
+    assert "loss, 4 examples" in says["#front-table thead"]
+    assert "loss retrained, whole split" in says["#front-table thead"]
+
+
+def test_labels_stand_off_the_line_of_the_front(shown):
+    window, search = shown
+    said = window.run("document.getElementById('front-named').textContent")
+    assert "every dimension at its least and greatest" in said
+    named = window.run("""(({customdata, textposition}) => customdata.map((key, i) => [key, textposition[i]]))(
+        document.getElementById("front-chart").data.find(each => each.name === "named"))""")
+    on = {point["key"] for point in front_of(search, "latency:one")}
+    assert named and all(place.startswith("bottom" if key in on else "top") for key, place in named)
+
+
+def test_a_retraining_has_one_entry_beside_a_plot_with_room_on_a_phone(shown):
+    window, _ = shown
+    names = window.run("[...document.querySelectorAll('#retraining-legend li')].map(each => each.textContent)")
+    assert len(names) == 1 and names[0].endswith("-retrained")
+    assert window.run("document.getElementById('retraining-chart').data.length") == 2
+    window.size(360, 740)
+    assert window.run(WIDE) == []
+    assert window.run("document.getElementById('retraining-chart')._fullLayout.yaxis._length") > 200
+
+
+def test_the_key_column_keeps_its_lines_when_a_table_is_scrolled(shown):
+    window, _ = shown
+    assert window.run("getComputedStyle(document.querySelector('#front-table table')).borderCollapse") == "separate"
+
+
 def test_every_section_of_a_full_run_is_shown(shown):
     window, _ = shown
     assert window.run("[...document.querySelectorAll('section[hidden]')].map(each => each.id)") == []

@@ -2,15 +2,17 @@ import csv
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nas.report.collect import collect
 from nas.report.document import document
+from nas.report.judged import WHOLE, split_size
 from nas.report.page import data_text, page
 from nas.report.priced import read_devices
-from nas.report.searched import marks
+from nas.report.searched import fitted_space, marks
 from nas.report_command import report
 from nas.run_dir import RunDir
 from search_spaces import load_space
@@ -109,6 +111,46 @@ def test_the_ends_of_the_space_and_the_subnets_are_told(full):
     assert next(curve for curve in found.curves if curve.metric == "valid/loss" and curve.training).values == [None]
 
 
+def test_it_is_told_what_a_quality_was_judged_on(full):
+    full()
+    search = Path("runs/a/search.yaml")
+    asked = search.read_text("utf-8")
+    size = split_size(RunDir.open("a"), fitted_space(RunDir.open("a")))
+    for limit, examples in ((4, 4), (size - 1, size - 1), (size, None), ("null", None)):
+        search.write_text(asked.replace("limit: 4\n", f"limit: {limit}\n"), "utf-8")
+        found = collect(RunDir.open("a"))
+        assert found.searched.examples == examples
+        told = document(found)["search"]
+        assert told["judged"] == (f"{examples} examples of the validation split" if examples else WHOLE)
+        assert any("examples" in word for _, _, word in told["tiles"]) == bool(examples)
+
+
+@pytest.mark.parametrize(("sizes", "size"), [
+    ({"valid.stream": 257}, 2), ({"valid.stream": 258}, 3), ({"valid.offsets": 8, "valid.labels": 7}, 7),
+    ({"valid.source_offsets": 6, "valid.target_offsets": 6}, 5), ({}, None)])
+def test_the_size_of_a_split_is_known_from_its_arrays(tmp_path, sizes, size):
+    space = replace(load_space("lm-tiny"), context=128)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "data.json").write_text(json.dumps({"sizes": sizes, "vocab_size": 9, "labels": []}), "utf-8")
+    assert split_size(RunDir(str(tmp_path)), space) == size
+
+
+def test_a_retraining_is_known_by_its_model_and_shows_the_loss_on_labels(full):
+    full()
+    folder = next(Path("runs/a/retraining").iterdir())
+    subnet = folder.name.rpartition("-")[0]
+    report("a")
+    assert {row["metric"] for row in rows("runs/a/report/curves.csv") if row["training"] == folder.name} == {
+        "train/loss_labels", "train/loss_logits", "valid/loss"}
+    shown = [curve for curve in document(collect(RunDir.open("a")))["curves"] if curve["training"]]
+    assert [curve["metric"] for curve in shown] == ["train/loss_labels", "valid/loss"]
+    assert {curve["model"] for curve in shown} == {f"{subnet}-retrained"}
+    assert shown[1]["judged"] == "3 examples of the validation split"
+    shutil.copytree(folder, folder.with_name(f"{subnet}-again"))
+    names = {curve.model for curve in collect(RunDir.open("a")).curves if curve.training}
+    assert names == {f"{subnet}-retrained ({subnet}-again)", f"{subnet}-retrained ({folder.name})"}
+
+
 GPT = """
 {schema_version: 1, name: around-gpt, family: lm, vocab_size: 1000, context: 64, width: [384, 768], placement: post,
  embedding: {lookup: {rank: full}}, head: {tied: {}},
@@ -182,6 +224,7 @@ def test_nothing_in_the_data_is_markup(full):
     ("profiles/one/check-prefill.csv", "key,measured_ms,predicted_ms\nx,0,1\n"), ("profiles/one/table.csv", "?"),
     ("profiles/one/profile.yaml", "- 1"), ("a/subnets/*-retrained/metrics.json", "{"),
     ("a/subnets/*-retrained/architecture.json", "{}"), ("a/retraining/*/metrics.csv", "\x00"),
+    ("a/retraining/*/settings.json", "{}"),
 ])
 def test_a_damaged_file_is_one_sentence(full, capsys, path, content):
     full()

@@ -1,0 +1,52 @@
+"""On how many examples of the validation split a quality was found."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from nas.run_dir import RunDir
+from search_spaces import InputError, SearchSpace
+
+WHOLE = "the whole validation split"
+
+
+def read_index(run: RunDir) -> dict[str, Any] | None:
+    """What the run's data say of themselves; None where they were not prepared. Raises InputError."""
+    path = run.path / "data" / "data.json"
+    if not path.is_file():
+        return None
+    try:
+        index: dict[str, Any] = json.loads(path.read_bytes())
+        {int(size) for size in index["sizes"].values()}, int(index["vocab_size"]), len(index["labels"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(str(path), "is damaged; take the run's folder from where it came") from None
+    return index
+
+
+def split_size(run: RunDir, space: SearchSpace) -> int | None:
+    """How many examples the validation split has: windows of a text, or rows; None where it is not known."""
+    sizes = (read_index(run) or {"sizes": {}})["sizes"]
+    if "valid.stream" in sizes:
+        return -(-(int(sizes["valid.stream"]) - 1) // space.context)
+    offsets = sizes.get("valid.offsets", sizes.get("valid.source_offsets"))
+    return int(offsets) - 1 if offsets else None
+
+
+def seen(limit: int | None, size: int | None) -> int | None:
+    """How many examples a limit leaves of a split; None for all of it."""
+    return None if not limit or (size is not None and limit >= size) else limit
+
+
+def in_words(examples: int | None) -> str:
+    """What something was judged on, for a reader."""
+    return WHOLE if examples is None else f"{_counted(examples)} of the validation split"
+
+
+def in_short(examples: int | None) -> str:
+    """The same for a narrow place; nothing where it is all of the split."""
+    return "" if examples is None else _counted(examples)
+
+
+def _counted(examples: int) -> str:
+    return f"{examples:,} example{'' if examples == 1 else 's'}"
