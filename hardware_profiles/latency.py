@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hardware_profiles.profile import PHASES
 from hardware_profiles.provenance import ProfileWarning, changes
-from hardware_profiles.stored import Calibration, Stored, folder_of, read_stored, scale
+from hardware_profiles.stored import Calibration, Stored, measured_folder, read_stored, scale
 from hardware_profiles.table import Row, Table, Work
 from search_spaces.architecture import Architecture
 from search_spaces.block import BlockConfig
@@ -57,7 +57,7 @@ class LatencyModel:
 
         Warns with a ProfileWarning where versions, processor or settings are not those it was measured with.
         """
-        folder = folder_of(profile_or_path)
+        folder = measured_folder(profile_or_path)
         model = cls(read_stored(folder), Table.from_csv(folder / "table.csv"), folder.name)
         for change in changes(model.stored):
             warnings.warn(f"profile {model.name}: {change}", ProfileWarning, stacklevel=2)

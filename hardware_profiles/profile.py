@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from hardware_profiles import runtimes, transports
-from search_spaces.errors import Fault, InputError
+from search_spaces.errors import Fault, InputError, did_you_mean
 
 SHIPPED = Path(__file__).parent
 SCHEMA_VERSION = 1
@@ -147,8 +147,9 @@ def load_profile(name_or_path: str | Path) -> Device:
     elif "/" not in str(name_or_path) and shipped.is_file():
         found = shipped
     else:
+        hint = did_you_mean(str(name_or_path), shipped_devices())
         raise InputError("device", f"{str(name_or_path)!r} is unknown; allowed: a path to a YAML file, or "
-                                   f"{', '.join(shipped_devices())}")
+                                   f"{', '.join(shipped_devices())}{hint}")
     try:
         text = found.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hardware_profiles.profile import Device, load_profile
+from hardware_profiles.profile import Device, load_profile, shipped_devices
 from hardware_profiles.transports._base import safe_name
-from search_spaces.errors import Fault, InputError
+from search_spaces.errors import Fault, InputError, did_you_mean
 from search_spaces.units import SUBLAYERS, Unit
 
 ROOT = Path("runs") / "profiles"
@@ -98,14 +98,36 @@ def named_folder(name: str) -> Path:
     return ROOT / safe_name(name)
 
 
+def stored_names() -> tuple[str, ...]:
+    """Names of the profiles that were made here."""
+    return tuple(sorted(each.parent.name for each in ROOT.glob("*/profile.yaml")))
+
+
+def measured_folder(profile_or_path: str | Path) -> Path:
+    """The folder of a profile that is there.
+
+    Raises:
+        InputError: it is not: the device is known and was not profiled yet, or there is no such device.
+    """
+    asked, folder, known = str(profile_or_path), folder_of(profile_or_path), stored_names()
+    if (folder / "profile.yaml").is_file():
+        return folder
+    here = f"; profiles here: {', '.join(known)}" if known else ""
+    if asked in shipped_devices() or Path(asked).suffix in (".yaml", ".yml"):
+        raise InputError(asked, f"is no measured profile yet{here}; make one with nas profile {asked} --space SPACE")
+    if folder != named_folder(asked):
+        raise InputError(asked, f"is no measured profile: it holds no profile.yaml{here}; make one there with nas "
+                                f"profile DEVICE --space SPACE --out {asked}")
+    raise InputError(asked, "is unknown: it is no measured profile, no shipped device and no YAML file"
+                            f"{did_you_mean(asked, (*known, *shipped_devices()))}{here}; shipped devices: "
+                            f"{', '.join(shipped_devices())}")
+
+
 def read_stored(folder: Path) -> Stored:
     """The description of a measured profile. Raises InputError."""
     path = folder / "profile.yaml"
     if not path.is_file():
-        known = sorted(each.parent.name for each in ROOT.glob("*/profile.yaml"))
-        here = f"; profiles here: {', '.join(known)}" if known else ""
-        raise InputError(str(folder), f"is no measured profile{here}; make one with nas profile {folder.name} --space "
-                                      "SPACE")
+        raise InputError(str(folder), "is no measured profile: it holds no profile.yaml; nas profile makes one")
     try:
         return Stored(**yaml.safe_load(path.read_text("utf-8")))
     except ValidationError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from search_spaces import Fault, InputError
+from search_spaces.errors import did_you_mean
 from search_spaces.loader import parse_yaml
 from supernet.recipe import Recipe
 
@@ -95,11 +96,16 @@ def faults_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]
         key = ".".join(str(part) for part in item["loc"])
         if item["type"] == "extra_forbidden":
             fields = Recipe.model_fields if len(item["loc"]) > 1 else model.model_fields
-            yield Fault(key, f"unknown setting; allowed: {', '.join(fields)}")
+            yield Fault(key, unknown_setting(str(item["loc"][-1]), fields))
         elif item["type"] == "missing":
             yield Fault(key, "is missing")
         else:
             yield Fault(key, f"{item['input']!r} is not allowed: {item['msg'][0].lower()}{item['msg'][1:]}")
+
+
+def unknown_setting(name: str, allowed: Collection[str]) -> str:
+    """The sentence about a setting that there is not."""
+    return f"unknown setting; allowed: {', '.join(allowed)}{did_you_mean(name, allowed)}"
 
 
 def _flat(config: RunConfig) -> dict[str, Any]:

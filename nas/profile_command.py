@@ -70,6 +70,10 @@ class Bars(Watching):
         """Move on."""
         self.bar.update(self.task, completed=spent_s)
 
+    def timing_ended(self) -> None:
+        """Complete the bar: where all intervals are tight, that is before the time is up."""
+        self.bar.update(self.task, completed=self.bar.tasks[self.task].total)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -222,12 +226,17 @@ def devices_data() -> list[dict[str, Any]]:
     rows = []
     for name in shipped_devices():
         device = load_profile(name)
-        why = "" if device.estimated else runtimes.get(device.runtime).missing() or _unreachable(device)
+        why = why_not(device)
         measured = not device.estimated and (folder_of(name) / "profile.yaml").is_file()
         rows.append({"name": name, "kind": device.kind, "runtime": device.runtime, "precision": device.precision,
                      "threads": device.threads, "transport": device.transport["kind"], "estimated": device.estimated,
                      "available": not why, "why_not": why, "measured": measured, "description": device.description})
     return rows
+
+
+def why_not(device: Device) -> str:
+    """Why a device cannot be used here; empty where it can, or need not be because it is estimated."""
+    return "" if device.estimated else runtimes.get(device.runtime).missing() or _unreachable(device)
 
 
 def _unreachable(device: Device) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import random
 from dataclasses import dataclass
 from pathlib import Path
 
 from search_spaces import Architecture, InputError, SearchSpace, load_architecture, load_space, shipped_spaces
+from search_spaces.errors import did_you_mean
 from search_spaces.published import catalogue
 
 DEFAULT_LENGTH = 128
@@ -102,8 +102,6 @@ def _architecture(path: Path) -> Architecture:
 
 
 def _unknown(text: str) -> str:
-    close = difflib.get_close_matches(text, known_names(), n=3, cutoff=0.5)
-    if close:
-        return f"is no space, architecture or file; did you mean {' or '.join(close)}?"
-    return (f"is no space, architecture or file; shipped spaces: {', '.join(shipped_spaces())}; "
-            f"nas published lists the published architectures")
+    others = (f"; shipped spaces: {', '.join(shipped_spaces())}; "
+              "nas published lists the published architectures")
+    return f"is no space, architecture or file{did_you_mean(text, known_names(), n=3, cutoff=0.5) or others}"

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from nas.config import FREE, OF_SUPERNETS, faults_of, recipe_of_one
+from nas.config import FREE, OF_SUPERNETS, faults_of, recipe_of_one, unknown_setting
 from search_spaces import Fault, InputError
 from supernet.lessons import LOSSES
 from supernet.recipe import Recipe
@@ -130,16 +130,11 @@ class Asked:
 def make_config(asked: Asked, base: Recipe, **known: Any) -> RetrainConfig:
     """The config of a retraining in a run with the recipe `base`. Raises InputError with what is wrong."""
     distill = asked.losses()
-    own = {key: value for key, value in asked.settings.items() if key in NEEDS}
-    others = {key: value for key, value in asked.settings.items() if key not in NEEDS}
-    faults = [Fault(key, f"has no effect without {_option(NEEDS[key])}") for key in own
-              if NEEDS[key] not in _wanted(distill, asked.theseus)]
-    faults += [Fault(key, "is for supernets; a subnet is one architecture") for key in others if key in OF_SUPERNETS]
-    faults += [Fault(key, f"unknown setting; allowed: {', '.join((*NEEDS, *Recipe.model_fields))}") for key in others
-               if key not in Recipe.model_fields]
+    faults = list(_wrong_settings(asked, distill, base))
     if faults:
         raise InputError("--set", faults)
-    training = retrain_recipe(base, others)
+    own = {key: value for key, value in asked.settings.items() if key in NEEDS}
+    training = retrain_recipe(base, {key: value for key, value in asked.settings.items() if key not in NEEDS})
     if training.layerdrop and (asked.theseus or {"features", "attention"} & {*distill}):
         raise InputError("--set", [Fault("layerdrop", "leaves out layers that the teacher's are compared with; take 0, "
                                                       "or --distill logits")])
@@ -148,6 +143,26 @@ def make_config(asked: Asked, base: Recipe, **known: Any) -> RetrainConfig:
                                              "theseus": asked.theseus, "training": training})
     except ValidationError as error:
         raise InputError("nas retrain", list(faults_of(error, RetrainConfig))) from None
+
+
+def _wrong_settings(asked: Asked, distill: Sequence[str], base: Recipe) -> Iterator[Fault]:
+    """Everything that is wrong with `--set`, one by one."""
+    for key in asked.settings:
+        if key in NEEDS and NEEDS[key] not in _wanted(distill, asked.theseus):
+            yield Fault(key, f"has no effect without {_option(NEEDS[key])}")
+        if key in OF_SUPERNETS:
+            yield Fault(key, "is for supernets; a subnet is one architecture")
+        if key not in (*NEEDS, *Recipe.model_fields):
+            yield Fault(key, unknown_setting(key, (*NEEDS, *Recipe.model_fields)))
+    try:
+        RetrainConfig.model_validate({"subnet": "", "out": "", **{key: value for key, value in asked.settings.items()
+                                                                  if key in NEEDS}})
+    except ValidationError as error:
+        yield from faults_of(error, RetrainConfig)
+    try:
+        retrain_recipe(base, {key: value for key, value in asked.settings.items() if key in Recipe.model_fields})
+    except InputError as error:
+        yield from error.faults
 
 
 def retrain_recipe(base: Recipe, settings: Mapping[str, str]) -> Recipe:

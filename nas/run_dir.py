@@ -17,6 +17,7 @@ from typing import Any
 
 from nas.config import RunConfig, read_config
 from search_spaces import InputError, SearchSpace
+from search_spaces.errors import did_you_mean
 from search_spaces.loader import space_from_text, space_text
 from supernet.writing import whole
 
@@ -24,29 +25,47 @@ ROOT = Path("runs")
 SCHEMA_VERSION = 1
 
 
+def folder_of_run(name: str) -> Path:
+    """The folder that a run's name means: `runs/<name>`, or the path itself where it is one.
+
+    Raises:
+        InputError: the name is not allowed, or that of a folder on the way which would have to be made. Folders that
+            are there already may be called anything.
+    """
+    path = Path(name)
+    made = (each.name for each in path.parents if each.name and not each.exists())
+    if path.name == ".." or not all(re.fullmatch(r"[\w.+-]+", part) for part in (path.name, *made)):
+        raise InputError("run", f"{name!r} is not allowed; allowed: letters, digits, . _ + -, or the path of a folder "
+                                "with such a name")
+    return path if os.sep in name else ROOT / name
+
+
+def known_runs() -> list[str]:
+    """The names of the runs that are here."""
+    return sorted(path.parent.name for path in ROOT.glob("*/config.yaml"))
+
+
 class RunDir:
     """A run by its name (`runs/<name>`) or by the path of its folder."""
 
     def __init__(self, name: str) -> None:
-        self.path = Path(name) if os.sep in name else ROOT / name
-        self.name = name
-        if not re.fullmatch(r"[\w.+-]+", Path(name).name) or Path(name).name == "..":
-            raise InputError("run", f"{name!r} is not allowed; allowed: letters, digits, . _ + -, or a folder's path")
+        self.path, self.name = folder_of_run(name), name
 
     @classmethod
     def create(cls, name: str, config: RunConfig) -> RunDir:
         """A new run's folder with its config and space. Raises InputError where it exists or is not ours."""
         run = cls(name)
-        run._check_free()
+        run.check_free()
         text = space_text(config.space)
         run.path.mkdir(parents=True, exist_ok=True)
         with run.locked():
-            run._check_free()  # another process may have been quicker
+            run.check_free()  # another process may have been quicker
             write_text(run.path / "space.yaml", text)
             write_text(run.config_path, config.to_yaml())
         return run
 
-    def _check_free(self) -> None:
+    def check_free(self) -> None:
+        """Raises InputError where a new run cannot have this folder."""
         if self.config_path.exists():
             raise InputError(str(self.path), f"exists; go on with it by nas train --resume {self.name}, or take "
                                              "another name")
@@ -59,9 +78,9 @@ class RunDir:
         """An existing run. Raises InputError where there is none."""
         run = cls(name)
         if not run.config_path.is_file():
-            there = sorted(path.parent.name for path in ROOT.glob("*/config.yaml"))
+            there = known_runs()
             known = f"runs here: {', '.join(there)}" if there else "start one with nas train"
-            raise InputError(str(run.path), f"is no run; {known}")
+            raise InputError(str(run.path), f"is no run; {known}{did_you_mean(name, there)}")
         return run
 
     def discard(self) -> None:

@@ -288,7 +288,7 @@ def _front_table(objectives: Sequence[Measure], shown: Sequence[Entry]) -> Rende
 
 
 def _feasibility_table(found: Feasibility) -> RenderableType:
-    head = ("least", "median", "greatest", "limit", *(["within it"] if found.limits else []))
+    head = ("least found", "median", "greatest found", "limit", *(["within it"] if found.limits else []))
     made = table("cost", *head, right=head)
     for each in found.ranges:
         limits = [limit for limit in found.limits if limit.measure == each.measure]

@@ -17,10 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError
 from tokenizers import Tokenizer
 
-from nas.run_dir import ROOT, RunDir, write_json
+from nas.run_dir import ROOT, RunDir, known_runs, write_json
 from nas.tasks.base import Prepared
 from nas.train import prepare
 from search_spaces import Architecture, InputError, load_architecture
+from search_spaces.errors import did_you_mean
 from supernet import Transformer
 from supernet.pretrained import ARCHITECTURE, REMEDY, save_model
 from supernet.writing import delete, whole
@@ -202,8 +203,17 @@ def _folder(name: str) -> Path:
         raise InputError(name, f"names several subnets: {', '.join(each.name for each in found)}")
     if path.is_dir():
         raise InputError(name, f"is no subnet: it holds no {ARCHITECTURE}; nas extract writes subnets")
-    known = f"subnets of {run}: {', '.join(each.name for each in there)}" if there else "nas extract writes subnets"
+    known = f"subnets of {run}: {', '.join(each.name for each in there)}" if there else _known(name)
     raise InputError(name, f"is no subnet's folder; {known}")
+
+
+def _known(name: str) -> str:
+    """What there is instead of a subnet that is not."""
+    runs = known_runs()
+    subnets = [f"{run}/{each.name}" for run in runs for each in subnets_in(ROOT / run)]
+    said = [f"{what} here: {', '.join(known)}" for what, known in (("runs", runs), ("subnets", subnets)) if known]
+    said += [] if subnets else ["nas extract writes subnets"]
+    return "; ".join(said) + did_you_mean(name, (*runs, *subnets))
 
 
 def _named(key: str, there: Sequence[Path]) -> list[Path]:

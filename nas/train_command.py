@@ -118,7 +118,9 @@ class _Training:
     def run(self) -> bool:
         """False where it was stopped before the end."""
         recipe, start = self.folder.config().training, newest_step(self.folder.path / "checkpoints")
-        if start:
+        if self.folder.weights_path.is_file():
+            self._print(f"{self.folder.path} is trained to the end already: nothing is left to train")
+        elif start:
             self.console.print(f"going on after step {start:,} of {recipe.steps:,}")
         bar = Bar(self.console, recipe.steps, start)
         with interruptible(self.console) as stop, bar.bar:
@@ -148,6 +150,7 @@ class _Training:
         self._print(f"trained for {progress.step:,} steps, {progress.tokens:,} tokens: {self.folder.weights_path}")
         self._print(f"curves: {path}/metrics.csv, or tensorboard --logdir {path}/tensorboard")
         self._print(f"how good it is: nas evaluate {name}; how well it ranks: nas rank {name}")
+        self._print(f"what is next: nas search {name}")
 
     def _print(self, text: str) -> None:
         self.console.print(text, markup=False, soft_wrap=True)

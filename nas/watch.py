@@ -19,6 +19,7 @@ from nas.run_dir import RunDir
 from nas.search.config import read_search
 from nas.search.front import as_costs, pareto
 from nas.search.measures import Measure
+from supernet.checkpoint import newest_step
 
 WIDTH, HEIGHT = 64, 16
 POINT, FRONT = "·", "●"
@@ -47,12 +48,12 @@ class Searching:
 
 
 def training(run: RunDir) -> Training | None:
-    """What `metrics.csv` says; None where nothing was trained yet."""
-    step, values = 0, dict[str, float]()
+    """What `metrics.csv` and the newest checkpoint say, which come at steps of their own; None where neither does."""
+    step, values = newest_step(run.path / "checkpoints"), dict[str, float]()
     for row in read_rows(run.path / "metrics.csv"):
         number, name, value = row.strip().split(",")
         step, values[name] = max(step, int(number)), float(value)
-    if not values:
+    if not values and not step:
         return None
     recipe = run.config().training
     rate = values.get("train/tokens_per_s", 0.0)
@@ -121,8 +122,9 @@ class Watch:
 
 def _training_lines(found: Training) -> list[RenderableType]:
     losses = ", ".join(f"{name.removeprefix('loss_')} {value:.3f}" for name, value in found.losses.items())
-    says = f"steps, {found.tokens_per_s:,.0f} tokens/s{_left(found.seconds_left)}"
-    return [_bar("training", found.step, found.steps, says), Text(f"losses: {losses}")]
+    rate = f", {found.tokens_per_s:,.0f} tokens/s" if found.tokens_per_s else ""
+    bar = _bar("training", found.step, found.steps, f"steps{rate}{_left(found.seconds_left)}")
+    return [bar, Text(f"losses: {losses}" if losses else "no losses were logged yet")]
 
 
 def _bar(name: str, done: int, total: int, says: str) -> RenderableType:

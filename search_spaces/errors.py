@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -36,6 +37,17 @@ class InputError(ValueError):
     def __str__(self) -> str:
         lines = [f"{self.where}: {fault}" if self.where else str(fault) for fault in self.faults]
         return "\n".join(lines)
+
+
+def did_you_mean(asked: str, known: Iterable[str], n: int = 1, cutoff: float = 0.6) -> str:
+    """The end of a sentence about an unknown name: what may have been meant; nothing where no known name is close.
+
+    Args:
+        n: names at most.
+        cutoff: how alike they have to be, from 0 to 1.
+    """
+    close = difflib.get_close_matches(asked, list(known), n=n, cutoff=cutoff)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 class CheckFailedError(InputError):

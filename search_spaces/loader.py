@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import re
 import reprlib
 from collections.abc import Hashable
@@ -16,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from search_spaces.architecture import Architecture
 from search_spaces.compile import compile_space
-from search_spaces.errors import Fault, InputError
+from search_spaces.errors import Fault, InputError, did_you_mean
 from search_spaces.file_schema import SpaceFile
 from search_spaces.space import SearchSpace
 
@@ -186,9 +185,7 @@ def _read(path: Path, hint: str = "") -> str:
 
 def _space_hint(asked: str) -> str:
     names = shipped_spaces()
-    close = difflib.get_close_matches(asked, names, n=1)
-    return (" and is no shipped space" + (f"; did you mean {close[0]}?" if close else "")
-            + f"; shipped: {', '.join(names)}")
+    return f" and is no shipped space{did_you_mean(asked, names)}; shipped: {', '.join(names)}"
 
 
 def _fault(model: type[BaseModel], data: object, error: dict[str, Any]) -> Fault:

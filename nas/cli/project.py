@@ -28,12 +28,23 @@ def init(
 
     from rich.prompt import Prompt
 
-    from nas.pipeline.init import write_config
+    from nas.pipeline.init import Question, write_config
+    from search_spaces import InputError
 
-    def ask(question: str, default: str, allowed: list[str]) -> str:
-        return Prompt.ask(question, choices=allowed or None, default=default, console=screen())
+    def ask(question: Question) -> str:
+        choices = list(question.allowed) or None
+        while True:
+            answer = question.default if yes else Prompt.ask(question.text, choices=choices, default=question.default,
+                                                             console=screen())
+            try:
+                question.check(answer)
+                return answer
+            except InputError as error:
+                if yes:
+                    raise
+                screen().print("; ".join(fault.says for fault in error.faults), markup=False, soft_wrap=True)
 
-    path = write_config(Path(file), (lambda question, default, allowed: default) if yes else ask)
+    path = write_config(Path(file), ask)
     print(f"wrote {path}; look at the plan with: nas run {path} --dry-run; start it with: nas run {path}")
 
 

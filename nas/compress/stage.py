@@ -15,7 +15,7 @@ from rich.console import Console
 
 from nas import tasks
 from nas.compress._base import Technique, Work
-from nas.config import FREE, OF_SUPERNETS, make_recipe, recipe_of_one
+from nas.config import FREE, OF_SUPERNETS, make_recipe, recipe_of_one, unknown_setting
 from nas.costs import count
 from nas.extract import finite
 from nas.run_dir import RunDir, locked
@@ -103,7 +103,7 @@ def configured(technique: Technique, settings: Mapping[str, str], base: Recipe) 
 
 def _useless(key: str, technique: Technique) -> str:
     if key not in Recipe.model_fields:
-        return f"unknown setting; allowed: {', '.join((*technique.settable, *Recipe.model_fields))}"
+        return unknown_setting(key, (*technique.settable, *Recipe.model_fields))
     if key in OF_SUPERNETS:
         return "is for supernets; a subnet is one architecture"
     how = "" if technique.trains == "never" else "; set steps too"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces import InputError
+from search_spaces.errors import did_you_mean
 
 
 @lru_cache(maxsize=1)
@@ -21,5 +22,5 @@ def names() -> tuple[str, ...]:
 def get(name: str) -> Any:
     """The module of a format. Raises InputError where there is none."""
     if name not in names():
-        raise InputError("--format", f"{name!r} is unknown; allowed: {', '.join(names())}")
+        raise InputError("--format", f"{name!r} is unknown; allowed: {', '.join(names())}{did_you_mean(name, names())}")
     return importlib.import_module(f"{__name__}.{name.replace('-', '_')}")

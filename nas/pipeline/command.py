@@ -12,16 +12,18 @@ from typing import Any, Literal
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from nas.pipeline.config import PipelineConfig, read_pipeline
+from nas.pipeline.config import PipelineConfig
 from nas.pipeline.estimate import estimates
 from nas.pipeline.outcome import Done, shown_time
+from nas.pipeline.reading import read_pipeline
 from nas.pipeline.record import Entry, Record
 from nas.pipeline.stages import STAGES, Stage, Work, after
 from nas.run_dir import RunDir
 from nas.tables import table
-from search_spaces import InputError
 
-Does = Literal["done already", "goes on", "runs", "runs anew"]
+Does = Literal["done already", "goes on", "to do", "to do anew"]
+BEGINS = {"done already": "skipped: done already", "goes on": "goes on", "to do": "begins", "to do anew": "begins anew"}
+"""What is said when it is a stage's turn."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,9 @@ def make_plan(config: PipelineConfig, first: str | None = None) -> Plan:
 def _does(stage: Stage, inputs: str, record: Record, again: bool) -> Does:
     known = record.get(stage.name)
     if known is None:
-        return "runs anew" if again else "runs"
+        return "to do anew" if again else "to do"
     if again or known.state == "again" or known.inputs != inputs:
-        return "runs anew"
+        return "to do anew"
     return "done already" if known.state == "done" else "goes on"
 
 
@@ -87,16 +89,15 @@ def run(path: str, first: str | None, dry: bool, console: Console) -> Plan | Don
         InputError: the file or a stage's input is wrong.
         StoppedError: the user stopped it.
     """
-    plan = make_plan(read_pipeline(Path(path)), first)
+    plan = make_plan(read_pipeline(Path(path), anew=first == "prepare"), first)
     if dry:
         return plan
-    _check_same_run(plan, first)
     work = Work(plan.config, console)
-    plan.record.again(step.stage.name for step in plan.steps if step.does == "runs anew")
+    plan.record.again(step.stage.name for step in plan.steps if step.does == "to do anew")
     took = []
     for place, step in enumerate(plan.steps, 1):
         name = step.stage.name
-        console.print(Text(f"[{place}/{len(plan.steps)}] {name}: {step.does}", style="bold"))
+        console.print(Text(f"[{place}/{len(plan.steps)}] {name}: {BEGINS[step.does]}", style="bold"))
         took.append((name, _do(step, plan.record, work)))
     return Done(took, work.picked, work.plain, work.run.path / "report.html")
 
@@ -109,7 +110,7 @@ def _do(step: Step, record: Record, work: Work) -> float:
         work.subnets[name] = known.output
         if step.does == "done already":
             return 0.0
-    if step.does == "runs anew":
+    if step.does == "to do anew":
         step.stage.undo(work)
         work.subnets.pop(name, None)
     before = known.seconds if known is not None and step.does == "goes on" else 0.0
@@ -122,17 +123,6 @@ def _do(step: Step, record: Record, work: Work) -> float:
     work.subnets[name] = tuple(made)
     record.put(name, Entry(inputs=step.inputs, state="done", seconds=before + seconds, output=tuple(made)))
     return seconds
-
-
-def _check_same_run(plan: Plan, first: str | None) -> None:
-    """A run of another training is never put aside without being asked for. Raises InputError."""
-    folder = RunDir(plan.config.run)
-    if first == "prepare" or not folder.config_path.is_file():
-        return
-    differences = list(folder.config().differences(plan.config.run_config()))
-    if differences:
-        raise InputError(str(folder.path), f"{'; '.join(differences)}; name another run, or put this one aside with "
-                                           "--from prepare")
 
 
 def plan_table(plan: Plan) -> RenderableType:

@@ -1,20 +1,14 @@
-"""The file of a whole pipeline: every stage's settings, checked once before anything runs."""
+"""What the file of a whole pipeline holds: every stage's settings. `reading.py` reads it, `checking.py` checks it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from nas import tasks
 from nas.config import RunConfig, make_recipe
-from nas.retrain_config import retrain_recipe
-from nas.search.config import SearchConfig, make_search
+from nas.retrain_config import Asked, retrain_recipe
 from nas.search.picking import Choice
-from search_spaces import Fault, InputError, load_space
-from search_spaces.loader import parse_yaml
 from supernet.recipe import Recipe
 
 
@@ -62,6 +56,10 @@ class RetrainPart(_Part):
         """Those of the training as a command gives them."""
         return {name: str(value) for name, value in self.training.items()}
 
+    def asked(self) -> Asked:
+        """The same as the retraining takes it."""
+        return Asked(self.init, self.teacher, self.distill, self.theseus, self.settings)
+
     def recipe(self, base: Recipe) -> Recipe:
         """How it trains where the supernet's training is `base`. Raises InputError."""
         return retrain_recipe(base, {name: value for name, value in self.settings.items()
@@ -92,7 +90,7 @@ class PipelineConfig(_Part):
     plain: bool = Field(False, description="whether the space's smallest and largest are trained from scratch, for as "
                                            "many steps as supernet and retraining together, for comparison")
     export: tuple[ExportPart, ...] = Field((), description="formats to ship them in")
-    measure: bool = Field(True, description="whether they are timed on every device")
+    measure: bool = Field(True, description="whether they are timed on every device that is not estimated")
 
     @field_validator("pick", mode="before")
     @classmethod
@@ -112,44 +110,3 @@ class PipelineConfig(_Part):
     def search_settings(self) -> dict[str, Any]:
         """What the search takes; without objectives those it would have without a config."""
         return {"devices": tuple(each.device for each in self.devices), **self.search}
-
-    def check(self) -> None:
-        """Raises InputError for everything that can be known to be wrong before the first stage."""
-        tasks.get(self.task).check(load_space(self.space))
-        self.run_config()
-        unknown = sorted({"devices", "inputs", "schema_version"} & set(self.search))
-        if unknown:
-            raise InputError(f"search.{unknown[0]}", "is not allowed; the devices stand under devices")
-        settings: SearchConfig = make_search(self.search_settings(), "search")
-        settings.measures(tasks.get(self.task)) if "objectives" in self.search else None
-        settings.limits(tasks.get(self.task))
-        for each in self.pick:
-            each.choice()
-
-
-def read_pipeline(path: Path) -> PipelineConfig:
-    """A config from its file, checked. Raises InputError with everything that is wrong."""
-    try:
-        found = PipelineConfig.model_validate(parse_yaml(path.read_text("utf-8"), str(path)))
-    except FileNotFoundError:
-        raise InputError(str(path), "does not exist; nas init writes one") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), f"cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'})") from None
-    except ValidationError as error:
-        raise InputError(str(path), list(_faults(error))) from None
-    try:
-        found.check()
-    except InputError as error:
-        raise InputError(f"{path}: {error.where}" if error.where else str(path), list(error.faults)) from None
-    return found
-
-
-def _faults(error: ValidationError) -> Iterator[Fault]:
-    for item in error.errors():
-        key = ".".join(map(str, item["loc"]))
-        if item["type"] == "extra_forbidden":
-            yield Fault(key, "unknown key; nas init writes a file with all of them")
-        elif item["type"] == "missing":
-            yield Fault(key, "is missing")
-        else:
-            yield Fault(key, f"{item['input']!r} is not allowed: {item['msg'][0].lower()}{item['msg'][1:]}")

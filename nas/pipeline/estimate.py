@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import torch
 
 from nas.pipeline.config import PipelineConfig
+from nas.pipeline.stages import measurable
 from nas.profile_command import parse_time
 from nas.search.config import make_search
 from nas.train import place
@@ -56,7 +57,8 @@ def estimates(config: PipelineConfig) -> dict[str, float]:
     strategy = make_strategy(recipe.strategy, space, recipe.seed, recipe.n_random, recipe.steps)
     found = {"train": recipe.steps * _step_s(Trainer(net, strategy, recipe, noise)),
              "profile": sum(parse_time(each.budget) + (CHECK_S if each.check else 0.0) for each in config.devices),
-             "export": EXPORT_S * len(config.export), "measure": MEASURE_S * len(config.devices), "report": REPORT_S}
+             "export": EXPORT_S * len(config.export), "measure": MEASURE_S * len(measurable(config)),
+             "report": REPORT_S}
     search = make_search(config.search_settings(), "search")
     arch = space.sample(random.Random(0))  # noqa: S311
     found["search"] = search.trials * _evaluation_s(net, arch, noise, recipe, search.limit or 1000)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
 
+from hardware_profiles.profile import load_profile
 from hardware_profiles.stored import folder_of
 from nas.pipeline.config import PipelineConfig
 from nas.run_dir import RunDir
@@ -232,11 +233,8 @@ class Retrain(Stage):
 
     def do(self, work: Work) -> Sequence[str]:
         """Retrain one after the other."""
-        from nas.retrain_config import Asked
-
-        part = work.config.retrain
-        assert part is not None, "see wanted"
-        asked = Asked(part.init, part.teacher, part.distill, part.theseus, part.settings)
+        assert work.config.retrain is not None, "see wanted"
+        asked = work.config.retrain.asked()
         return [_retrained(path, asked, work) for path in work.subnets["extract"]]
 
     def undo(self, work: Work) -> None:
@@ -305,8 +303,8 @@ class Measure(Stage):
     name, needs = "measure", ("extract", "retrain", "plain", "profile")
 
     def wanted(self, config: PipelineConfig) -> bool:
-        """With devices."""
-        return config.measure and bool(config.devices)
+        """With devices that are not estimated."""
+        return config.measure and bool(measurable(config))
 
     def settings(self, config: PipelineConfig) -> Any:
         """Nothing of its own."""
@@ -316,7 +314,7 @@ class Measure(Stage):
         """Measure all of them in one session of each device."""
         from nas.measure_command import run
 
-        found = run((*work.picked, *work.plain), work.devices, "prefill", "1m", work.console)
+        found = run((*work.picked, *work.plain), measurable(work.config), "prefill", "1m", work.console)
         if found is None:
             raise StoppedError
         work.console.print(found.table())
@@ -344,6 +342,11 @@ class Report(Stage):
 STAGES: tuple[Stage, ...] = (Prepare(), Profile(), Train(), Search(), Extract(), Retrain(), Plain(), Export(),
                              Measure(), Report())
 """In the order they are done."""
+
+
+def measurable(config: PipelineConfig) -> list[str]:
+    """The devices that can be measured on: all but estimated ones. Raises InputError for one that is unknown."""
+    return [each.device for each in config.devices if not load_profile(each.device).estimated]
 
 
 def _retrained(path: str, asked: Asked, work: Work) -> str:

@@ -43,7 +43,13 @@ SHARES = {"prefill": 0.75, "decode": 0.25}
 
 @dataclass(frozen=True)
 class Profiled:
-    """What profiling one phase gave."""
+    """What profiling one phase gave.
+
+    Args:
+        n_measured: units that were timed in this call.
+        n_reused: units whose times were known before, from this space or another.
+        timing_s: of this call.
+    """
 
     phase: str
     n_units: int
@@ -154,7 +160,8 @@ class Profiling:
         self._keep(phase, bench, [Measured(phase, self.space.name, *each) for each in zip(models, ms.tolist())])
         shares = [bench.compiled[whole.name].facts["not_delegated"] for whole in wholes
                   if "not_delegated" in getattr(bench.compiled.get(whole.name), "facts", {})]
-        return Profiled(phase, len(works), len(chosen), len(reused), compiling_s, bench.spent_s,
+        now = sum(workload.name in bench.sampled for workload in workloads)
+        return Profiled(phase, len(works), now, len(reused) + len(chosen) - now, compiling_s, bench.spent_s,
                         self.stored.by_space[self.space.name][phase].error, float(np.mean(shares)) if shares else None)
 
     def fitted(self, phase: str, table: Table, regressor: dict[str, Any], archs: Sequence[Architecture]) -> None:

@@ -44,6 +44,9 @@ class Watching:
     def timed(self, spent_s: float) -> None:
         """One more round; so much was spent on all."""
 
+    def timing_ended(self) -> None:
+        """All is timed, be it before the time was up."""
+
 
 @dataclass
 class Bench:
@@ -61,7 +64,7 @@ class Bench:
     header: dict[str, Any] = field(default_factory=dict)
     """What the device said of itself."""
     spent_s: float = 0.0
-    """Seconds of timing."""
+    """Seconds of timing in this call; rounds of earlier ones are not among them."""
 
     def __post_init__(self) -> None:
         self.runtime = runtimes.get(self.device.runtime)
@@ -77,6 +80,7 @@ class Bench:
         self.live: dict[str, measure.Run] = {}
         self.compiled: dict[str, Compiled] = {}
         self.loading_s: list[float] = []
+        self.sampled: set[str] = set()
 
     def prepare(self, workloads: Sequence[Workload]) -> None:
         """Compile workloads, or load them where the runtime takes modules as they are. Raises Stopped."""
@@ -136,6 +140,8 @@ class Bench:
         def take(line: dict[str, Any]) -> None:
             rounds.add(line)
             if "round" in line:
+                self.sampled.update(name for name, _ in line["seconds"])
+                self.spent_s += float(line["spent_s"])
                 self.watching.timed(rounds.spent_s)
 
         if self.runtime.SUFFIX:
@@ -144,9 +150,10 @@ class Bench:
             take({"versions": self.runtime.versions(), "machine": measure.machine()})
             runs = {workload.name: self.live[workload.name] for workload in everything}
             measure.rounds(runs, reference.name, protocol, take, rounds.lines, self.stop)
-        self.header, self.spent_s = rounds.header, self.spent_s + rounds.spent_s
+        self.header = rounds.header
         if self.stop():
             raise Stopped
+        self.watching.timing_ended()
         check_rounds(rounds.lines, reference.name, self.device.name)
         found = measure.summarise(rounds.lines, reference.name)
         lacking = [workload.name for workload in everything if workload.name not in found]

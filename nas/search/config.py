@@ -9,6 +9,7 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from nas.config import unknown_setting
 from nas.search.measures import Limit, Measure, devices_of, parse_all, parse_limits
 from nas.tasks.base import Task
 from search_spaces import Fault, InputError
@@ -99,7 +100,7 @@ def _faults(error: ValidationError) -> Iterator[Fault]:
     for item in error.errors():
         key = ".".join(str(part) for part in item["loc"])
         if item["type"] == "extra_forbidden":
-            yield Fault(key, f"unknown setting; allowed: {', '.join(SearchConfig.model_fields)}")
+            yield Fault(key, unknown_setting(key, SearchConfig.model_fields))
         else:
             yield Fault(key, f"{item['input']!r} is not allowed: {item['msg'][0].lower()}{item['msg'][1:]}")
 

@@ -1,4 +1,7 @@
-"""What a space can cost at all: the least, the median and the greatest of each cost, and whether limits can be met."""
+"""What a space can cost at all: the least and the greatest found of each cost, and whether limits can be met.
+
+The ends are found by descents: a later architecture may still lie a little beyond them.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,9 @@ class Range:
     """What one cost can be.
 
     Args:
+        least: found by descents, as is `greatest`; the median is of random architectures.
         cheapest: an architecture of the least cost found.
-        dearest: one of the greatest.
+        dearest: one of the greatest found.
         within: the share of random architectures that meet the limits on this cost.
     """
 

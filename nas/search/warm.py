@@ -15,14 +15,15 @@ def warm_start(name: str, space: SearchSpace) -> list[Architecture]:
     Raises:
         InputError: none of them lies in the space.
     """
-    archs = _named(name)
+    archs = named(name)
     inside = [arch for arch in archs if arch in space]
     if not inside:
         raise InputError("--warm-start", f"{name}: none of its {len(archs)} architectures lies in {space.name}")
     return inside
 
 
-def _named(name: str) -> list[Architecture]:
+def named(name: str) -> list[Architecture]:
+    """Those of a name, wherever they lie. Raises InputError where it names nothing."""
     if name == "published":
         return [load_published(each) for each in published_names()]
     try:

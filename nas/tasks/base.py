@@ -14,8 +14,8 @@ from torch import Tensor
 from nas.tasks import cache
 from nas.tasks.cache import Arrays, Encoded
 from nas.tasks.files import Row
-from nas.tasks.options import SPLITS, Options, parse
-from nas.tasks.sources import Rows, read_splits, take_off, thin
+from nas.tasks.options import SPLITS, WHERE, Options, parse
+from nas.tasks.sources import Rows, absent, read_splits, take_off, thin
 from nas.tasks.tokenizer import train_tokenizer
 from search_spaces.errors import InputError
 from search_spaces.space import SearchSpace
@@ -96,6 +96,12 @@ class Task(ABC):
             encoded = self._encoded(options, space, seed)
             cache.write(folder, asked, encoded)
         return self._prepared(encoded, space)
+
+    def check_data(self, data: Mapping[str, str]) -> None:
+        """Raises InputError for wrong options, and for data that are not there; nothing is read."""
+        found = list(absent(parse(data, self.roles, self.extras)))
+        if found:
+            raise InputError(WHERE, found)
 
     def _encoded(self, options: Options, space: SearchSpace, seed: int) -> Encoded:
         notes: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from nas.tasks.files import Row, cell
@@ -10,6 +11,12 @@ from nas.tasks.options import WHERE, Options
 from search_spaces.errors import Fault, InputError
 
 _NAMES = {"train": "train", "valid": "validation", "test": "test"}
+_NEEDED = "needs the package datasets; pip install 'paretoformer[datasets]'"
+
+
+def missing() -> str:
+    """Why data sets cannot be fetched here; empty where they can."""
+    return "" if find_spec("datasets") else _NEEDED
 
 
 def read_hub(options: Options) -> dict[str, list[Row]]:
@@ -17,8 +24,7 @@ def read_hub(options: Options) -> dict[str, list[Row]]:
     try:
         import datasets
     except ImportError:
-        says = "needs the package datasets; pip install 'paretoformer[datasets]'"
-        raise InputError(WHERE, [Fault("hf", says)]) from None
+        raise InputError(WHERE, [Fault("hf", _NEEDED)]) from None
     try:
         found = datasets.load_dataset(options.hf, options.config)
     except Exception as error:  # whatever the hub, the network or a loading script raises

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from nas.tasks.files import Row
-from nas.tasks.hub import read_hub
+from nas.tasks.hub import missing, read_hub
 from nas.tasks.options import SPLITS, WHERE, Options
 from search_spaces.errors import Fault, InputError
 
@@ -32,6 +34,18 @@ def read_splits(options: Options, read: Callable[[str], list[Row]]) -> Rows:
     for only in errors.values():
         raise only
     return rows
+
+
+def absent(options: Options) -> Iterator[Fault]:
+    """What of the data is not there: files that cannot be opened, or the package that fetches a data set."""
+    if options.hf and missing():
+        yield Fault("hf", missing())
+    for split, path in options.paths.items():
+        found = Path(path).expanduser()
+        if not found.exists():
+            yield Fault(split, f"{path}: no such file")
+        elif not found.is_file() or not os.access(found, os.R_OK):
+            yield Fault(split, f"{path}: is no file that can be read")
 
 
 def take_off(rows: Mapping[str, list[Row]], seed: int, keep: Callable[[Sequence[Row]], Collection[int]],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import csv
-import difflib
 import io
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -12,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from search_spaces.architecture import Architecture
-from search_spaces.errors import Fault, InputError
+from search_spaces.errors import Fault, InputError, did_you_mean
 from search_spaces.loader import parse_yaml, space_from_data
 
 SCHEMA_VERSION = 1
@@ -83,8 +82,7 @@ def load_published(name: str) -> Architecture:
     """
     points = _points()
     if name not in points:
-        close = difflib.get_close_matches(name, points, n=1, cutoff=0.4)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        hint = did_you_mean(name, points, cutoff=0.4)
         raise InputError(name, f"is no published architecture{hint}; there are: {', '.join(names())}")
     where, base, overrides = points[name]
     return single_architecture(_overridden(base, overrides, where) | {"name": name}, where)

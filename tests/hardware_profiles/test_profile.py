@@ -60,6 +60,8 @@ def test_every_precision_of_a_runtime_has_a_size() -> None:
 def test_an_unknown_device_names_those_known() -> None:
     with pytest.raises(InputError, match="'fridge' is unknown; allowed: .*cpu"):
         load_profile("fridge")
+    with pytest.raises(InputError, match=r"'cpu-xnpack' is unknown; .*; did you mean cpu-xnnpack\?"):
+        load_profile("cpu-xnpack")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -184,6 +184,20 @@ def test_a_stored_profile_survives_being_a_folder(tmp_path: Path) -> None:
     assert again.predict_many(samples("lm-tiny")) == pytest.approx(latency.predict_many(samples("lm-tiny")), rel=1e-5)
 
 
+@pytest.mark.parametrize(("asked", "says"), [
+    ("cpux", r"cpux: is unknown: .*did you mean cpu\?"), ("fridge", "fridge: is unknown: .*shipped devices: a100"),
+    ("cpu", "cpu: is no measured profile yet; make one with nas profile cpu --space SPACE"),
+    ("mine.yaml", r"mine.yaml: is no measured profile yet; make one with nas profile mine\.yaml --space SPACE"),
+    ("some/where", "is no measured profile: .*nas profile DEVICE --space SPACE --out some/where"),
+])
+def test_a_profile_that_is_not_there_says_what_helps(asked: str, says: str, tmp_path: Path,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text("schema_version: 1\nname: mine\nkind: cpu\nruntime: torch-eager\n")
+    with pytest.raises(InputError, match=says):
+        LatencyModel.load(asked)
+
+
 def test_wrong_profiles_say_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is no measured profile.*nas profile"):
         read_stored(tmp_path)

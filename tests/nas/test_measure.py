@@ -110,6 +110,17 @@ def test_stopping_and_waiting(capsys, monkeypatch) -> None:
     assert not Subnet.open(str(subnet.path)).facts.measured
 
 
+def test_a_name_that_is_none_is_told_with_those_there_are(capsys) -> None:
+    assert "nosuch: is no subnet's folder; nas extract" in refused(capsys, "measure", "nosuch", "--device", "made-up")
+    Path("runs/other").mkdir(parents=True)
+    Path("runs/other/config.yaml").touch()
+    says = refused(capsys, "measure", "nosuch", "--device", "made-up")
+    assert "nosuch: is no subnet's folder; runs here: other; nas extract writes subnets" in says
+    ship("a", 1)
+    says = refused(capsys, "measure", "firts", "--device", "made-up")
+    assert "runs here: first, other; subnets here: first/a; did you mean first?" in says
+
+
 def test_what_cannot_be_measured(capsys) -> None:
     subnet = ship("a", 1)
     assert "is no measured profile" in refused(capsys, "measure", "first/a", "--device", "made-up")

@@ -147,7 +147,9 @@ def test_a_subnet_is_named_by_its_folder_or_its_run_and_key(subnets: dict[str, P
     assert Subnet.open(f"lm/{key[:4]}").path.name == key[:4]
     assert "names several subnets" in refused(capsys, "generate", f"lm/{key[:3]}", "the")
     assert f"subnets of lm: {key[:4]}, {key[:4]}9, {key}, {key}-int8" in refused(capsys, "generate", "lm/zz", "the")
-    assert "nas extract writes subnets" in refused(capsys, "generate", "nowhere", "the")
+    says = refused(capsys, "generate", "nowhere", "the")
+    assert "runs here: classification, lm, translation; subnets here: classification/" in says
+    assert f"did you mean lm/{key}?" in refused(capsys, "generate", f"lm{key}", "the")
     assert "it holds no architecture.json" in refused(capsys, "generate", "runs/lm", "the")
     assert "runs here: classification, lm, translation" in refused(capsys, "evaluate", "nowhere")
 

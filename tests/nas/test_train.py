@@ -118,7 +118,8 @@ class TestResume:
         before, rows = state("a"), metrics("a")
         code, out, err = nas(capsys, "train", "--resume", "a")
         assert (code, err) == (0, "")
-        assert "going on after step 6 of 6" in out and "trained for 6 steps" in out
+        assert "runs/a is trained to the end already: nothing is left to train" in out and "going on" not in out
+        assert "trained for 6 steps" in out and "what is next: nas search a" in out
         assert (state("a"), metrics("a")) == (before, rows)
 
     def test_weights_that_were_lost_are_written_again(self, capsys, finished):

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from nas.run_dir import folder_of_run
+from search_spaces import InputError
 from tests.nas.runs import nas, options, refused, state
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -18,11 +20,19 @@ def test_a_name_is_taken_once(capsys, finished):
     assert state("a") == before
 
 
-@pytest.mark.parametrize("name", ["..", ".", "a b", "", "../..", "./", "$x"])
+@pytest.mark.parametrize("name", ["..", ".", "a b", "", "../..", "./", "$x", "a b/c", "~/a", "deep/a b/c"])
 def test_names_that_are_none(capsys, here, name):
     before = sorted(here.rglob("*"))
     assert "is not allowed; allowed: letters, digits" in refused(capsys, *options(name))
     assert sorted(here.rglob("*")) == before
+
+
+def test_a_folder_that_is_there_may_be_called_anything(here):
+    with pytest.raises(InputError, match="'my runs/a' is not allowed"):
+        folder_of_run("my runs/a")
+    Path("my runs").mkdir()
+    assert folder_of_run("my runs/a") == Path("my runs/a") and folder_of_run("a") == Path("runs/a")
+    assert folder_of_run(str(here / "my runs" / "a")) == here / "my runs" / "a"
 
 
 def test_a_folder_of_other_things_is_left_alone(capsys, here):
@@ -51,6 +61,7 @@ def test_missing_options(capsys, left_out, says):
 
 @pytest.mark.parametrize(("extra", "says"), [
     (("--set", "stebs=3"), "--set: stebs: unknown setting; allowed: seed, steps, batch_size"),
+    (("--set", "batchsize=3"), "bad_steps; did you mean batch_size?"),
     (("--set", "keep=0"), "--set: keep: '0' is not allowed: input should be greater than or equal to 1"),
     (("--set", "keep=many"), "keep: 'many' is not allowed: input should be a valid integer"),
     (("--set", "keep="), "keep: '' is not allowed"),

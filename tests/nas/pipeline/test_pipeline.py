@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from hardware_profiles.runtimes import torch_eager
 from nas.pipeline import stages
+from nas.pipeline.reading import parse_pipeline
 from nas.pipeline.stages import STAGES, after
 from nas.run_dir import RunDir
 from tests.nas.profiling.test_profile import made_up_seconds
@@ -71,14 +73,14 @@ def made(run: str = "p") -> dict[str, bytes]:
 def test_everything_is_done_once_and_then_nothing(config: Path, device: str, capsys: Any) -> None:
     code, out, err = nas(capsys, "run", "p.yaml")
     assert (code, err) == (0, ""), err
-    assert set(stage_lines(out).values()) == {"runs"} and Path("runs/p/report.html").is_file()
+    assert set(stage_lines(out).values()) == {"begins"} and Path("runs/p/report.html").is_file()
     subnets = sorted(path.name for path in Path("runs/p/subnets").iterdir() if not path.name.startswith("."))
     assert len(subnets) == 2 and subnets[1] == f"{subnets[0]}-retrained"
     facts = json.loads(Path("runs/p/subnets", subnets[1], "metrics.json").read_text("utf-8"))
     assert facts["measured"] and [each["stage"] for each in facts["made"]] == ["extract", "retrain"]
     before = made()
     code, out, _ = nas(capsys, "run", "p.yaml")
-    assert code == 0 and set(stage_lines(out).values()) == {"done already"} and made() == before
+    assert code == 0 and set(stage_lines(out).values()) == {"skipped: done already"} and made() == before
     data = json.loads(nas(capsys, "run", "p.yaml", "--dry-run", "--json")[1])
     assert [row["does"] for row in data["plan"]] == ["done already"] * len(data["plan"])
 
@@ -86,7 +88,7 @@ def test_everything_is_done_once_and_then_nothing(config: Path, device: str, cap
     code, out, err = nas(capsys, "run", "p.yaml")
     told = stage_lines(out)
     assert (code, err) == (0, "")
-    assert {name for name, does in told.items() if does == "done already"} == {"prepare", "profile", "train"}
+    assert {name for name, does in told.items() if does == "skipped: done already"} == {"prepare", "profile", "train"}
     assert len(Path("runs/p/trials.csv").read_text("utf-8").splitlines()) == 10
     config.write_text(device.replace("steps: 4", "steps: 5"), "utf-8")
     assert "steps is 4 in the run, asked for 5" in refused(capsys, "run", "p.yaml")
@@ -102,6 +104,18 @@ def test_another_run_keeps_the_prices_that_are_there(config: Path, device: str, 
     assert code == 0 and "here.yaml was profiled for this space before, which is kept" in out
     assert Path("runs/profiles/here/table.csv").read_bytes() == table
     assert nas(capsys, "search", "p", "--more", "2")[0] == 0
+
+
+def test_estimated_devices_are_not_measured_on(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure = next(stage for stage in STAGES if stage.name == "measure")
+    estimated = parse_pipeline(CONFIG + "devices: [{device: a100-estimated}]\n", "p.yaml")
+    both = parse_pipeline(CONFIG + "devices: [{device: a100-estimated}, {device: cpu}]\n", "p.yaml")
+    assert not measure.wanted(estimated) and measure.wanted(both)
+    asked: list[Any] = []
+    monkeypatch.setattr("nas.measure_command.run", lambda names, devices, *rest: asked.extend(devices))
+    with pytest.raises(stages.StoppedError):
+        measure.do(stages.Work(both, Console(quiet=True)))
+    assert asked == ["cpu"]
 
 
 def test_a_stage_done_anew_takes_along_what_depends_on_it():
@@ -174,7 +188,8 @@ def test_init_writes_a_config_that_can_be_run(here: Path, capsys: Any) -> None:
     code, out, err = nas(capsys, "init", "--yes")
     assert (code, err) == (0, "") and "nas run pipeline.yaml" in out
     code, out, err = nas(capsys, "run", "pipeline.yaml", "--dry-run")
-    assert (code, err) == (0, "") and out.count("runs") == 8 and not Path("runs").exists()
+    assert (code, err) == (0, "") and out.count("to do") == 8 and "runs" not in out.replace("nas run", "")
+    assert not Path("runs").exists()
     assert "exists; name another" in refused(capsys, "init", "--yes")
     assert "--from: 'dinner' is no stage" in refused(capsys, "run", "pipeline.yaml", "--from", "dinner")
     assert not RunDir("first").path.exists()

@@ -105,6 +105,32 @@ def test_a_second_space_reuses_the_units_it_knows(made_up) -> None:
     assert after.stored.spaces == ("lm-tiny",)
 
 
+def test_only_what_this_call_measured_is_counted(capsys) -> None:
+    rows = []
+    for _ in range(2):
+        capsys.readouterr()
+        assert profile("--json") == 0
+        rows += json.loads(capsys.readouterr().out)["phases"]
+    first, second = rows
+    assert first["n_measured"] > 0 == first["n_reused"] and first["timing_s"] > 0
+    assert (second["n_measured"], second["n_reused"], second["timing_s"]) == (0, first["n_measured"], 0.0)
+
+
+def test_bars_of_timing_end_complete(monkeypatch) -> None:
+    """Also where all is timed long before the time is up, or was before."""
+    made, honest = [], profile_command.Bars.__init__
+
+    def kept(self, console):
+        honest(self, console)
+        made.append(self)
+
+    monkeypatch.setattr(profile_command.Bars, "__init__", kept)
+    for arguments in ((), (), ("--check", "-n", "6")):
+        assert profile(*arguments) == 0
+    tasks = [task for bars in made for task in bars.bar.tasks if task.description == "timing"]
+    assert len(tasks) == 4 and all(task.finished for task in tasks)
+
+
 def test_a_space_that_is_profiled_later_shifts_no_prediction(monkeypatch) -> None:
     assert profile() == 0
     archs = draw_models(load_space("lm-tiny"), 20, "before and after", avoid=set())

@@ -14,6 +14,7 @@ from nas.search.feasibility import assess
 from nas.search.measures import Limit, Measure, parse_limit
 from nas.search.pricing import Prices, load_devices
 from search_spaces import InputError, load_space
+from tests.nas.runs import nas
 
 MEASURES = (Measure("params"), Measure("macs"), Measure("latency", "one"))
 
@@ -26,6 +27,13 @@ def test_ends_equal_those_of_all_architectures(searchable: RunDir) -> None:
     for found, column in zip(assess(space, prices, MEASURES, ()).ranges, table.T):
         assert (found.least, found.greatest) == pytest.approx((column.min(), column.max()))
         assert column.min() <= found.median <= column.max()
+
+
+def test_ends_are_called_what_they_are(searchable: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
+    """What descents found: a trial may lie beyond."""
+    code, out, _ = nas(capsys, "search", "a", "--device", "one", "--trials", "1", "--limit", "4")
+    assert code == 0 and out.split("\n", 1)[0].split() == [
+        "cost", "least", "found", "median", "greatest", "found", "limit"]
 
 
 def test_ends_are_not_only_the_smallest_and_largest() -> None:

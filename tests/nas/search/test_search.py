@@ -180,7 +180,12 @@ def test_what_cannot_be_is_told_before_anything_runs(searchable: RunDir, capsys:
     assert "nothing in toy has params <= 10: the least there is" in refused(capsys, "search", "a", "--max", "params=10")
     assert not Path("runs/a/study.journal").exists()
     assert "is unknown; allowed: gp, nsga2" in refused(capsys, "search", "a", "--sampler", "best")
-    assert "is no measured profile" in refused(capsys, "search", "a", "--device", "three")
+    says = refused(capsys, "search", "a", "--device", "three")
+    assert "three: is unknown: it is no measured profile, no shipped device" in says and "nas profile" not in says
+    assert "profiles here: one, two; shipped devices: a100-estimated," in says
+    assert "did you mean cpu?" in refused(capsys, "search", "a", "--device", "cpux")
+    says = refused(capsys, "search", "a", "--device", "cpu")
+    assert "cpu: is no measured profile yet; profiles here: one, two; make one with nas profile cpu --space" in says
     assert "needs one of quality" in refused(capsys, "search", "a", "--objective", "params")
     assert "is no run" in refused(capsys, "search", "b")
     assert "has not been searched; run nas search a" in refused(capsys, "pareto", "a")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from nas.run_dir import RunDir
 from nas.watch import FRONT, HEIGHT, POINT, WIDTH, Watch, plot
-from tests.nas.runs import nas, refused
+from tests.nas.runs import interrupted, nas, options, refused
 
 
 def test_a_plot_marks_the_front_and_nothing_else():
@@ -18,6 +20,14 @@ def test_a_plot_marks_the_front_and_nothing_else():
     better = plot([(0.0, 0.0), (1.0, 1.0)], [False, True]).plain
     assert better.count(FRONT) == 2
     assert plot([(3.0, 3.0)], [False, False]).plain.count(FRONT) == 1
+
+
+def test_a_training_that_logged_nothing_yet_is_as_far_as_its_checkpoint(here: Path, capsys: Any,
+                                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    argv = options("b", log_every=50, evaluate_every=50)
+    assert interrupted(capsys, monkeypatch, argv, at=3)[0] == 130
+    code, out, _ = nas(capsys, "watch", "b", "--once")
+    assert code == 0 and "3 of 6 steps" in out and "no losses were logged yet" in out and "nothing was" not in out
 
 
 def test_a_run_is_shown_as_it_stands(searchable: RunDir, capsys: Any) -> None:

@@ -11,6 +11,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from nas import tasks
 from nas.tasks import Prepared
 from nas.tasks.files import read_text
 from search_spaces import InputError
@@ -157,3 +158,17 @@ def test_the_hub_says_what_is_wrong(prepare: Prepare, hub: ModuleType, monkeypat
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(InputError, match=r"hf: needs the package datasets; pip install 'paretoformer\[datasets\]'"):
         prepare("lm", {"hf": "org/reviews"})
+
+
+def test_data_that_are_not_there_are_told_without_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = tasks.get("lm")
+    (tmp_path / "a.txt").write_bytes(b"\xff not read")
+    task.check_data({})
+    task.check_data({"train": str(tmp_path / "a.txt")})
+    with pytest.raises(InputError) as caught:
+        task.check_data({"train": "/nope.txt", "valid": str(tmp_path)})
+    assert [str(fault) for fault in caught.value.faults] == [
+        "train: /nope.txt: no such file", f"valid: {tmp_path}: is no file that can be read"]
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(InputError, match="hf: needs the package datasets"):
+        task.check_data({"hf": "org/reviews"})

@@ -1,0 +1,226 @@
+"""What of a pipeline can be known to be wrong before its first stage, hours before the stage that would find it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+
+from hardware_profiles.profile import Device, load_profile
+from hardware_profiles.stored import folder_of, measured_folder
+from nas import tasks
+from nas.pipeline.config import DevicePart, PickPart, PipelineConfig
+from nas.profile_command import parse_time, why_not
+from nas.profiling.stage import conditions_of
+from nas.retrain_config import make_config
+from nas.run_dir import RunDir
+from nas.search.config import SearchConfig, make_search
+from nas.search.measures import devices_of, parse_limits
+from nas.search.samplers import names as samplers
+from nas.search.warm import named
+from nas.subnet import Subnet
+from nas.train import pick_device
+from search_spaces import Fault, InputError, load_space
+from search_spaces.errors import did_you_mean
+from supernet.recipe import Recipe
+
+Check = Callable[[PipelineConfig], Iterator[Fault]]
+PLACES = {"--set": "training", "nas retrain": "training", "--objective": "objectives"}
+"""Where in a file that stands which is called otherwise on the command line."""
+
+
+def faults(config: PipelineConfig, anew: bool = False, wrong: Collection[str] = ()) -> Iterator[Fault]:
+    """Everything that would end a stage, with its key in the file.
+
+    Args:
+        anew: whether a run of the same name is put aside first.
+        wrong: keys that are known to be wrong; what reads one of them is not checked.
+    """
+    bad = set(wrong)
+    for keys, check in (*CHECKS, *(NEW if anew or not _is_there(config) else OLD)):
+        if bad.isdisjoint(keys):
+            found = list(check(config))
+            bad |= {fault.key.partition(".")[0] for fault in found}
+            yield from found
+
+
+def _is_there(config: PipelineConfig) -> bool:
+    try:
+        return RunDir(config.run).config_path.is_file()
+    except InputError:
+        return False
+
+
+def _name(config: PipelineConfig) -> Iterator[Fault]:
+    yield from _refused("run", RunDir, config.run)
+
+
+def _space(config: PipelineConfig) -> Iterator[Fault]:
+    yield from _refused("space", load_space, config.space)
+
+
+def _task(config: PipelineConfig) -> Iterator[Fault]:
+    yield from _refused("task", tasks.get, config.task)
+
+
+def _family(config: PipelineConfig) -> Iterator[Fault]:
+    yield from _refused("task", tasks.get(config.task).check, load_space(config.space))
+
+
+def _training(config: PipelineConfig) -> Iterator[Fault]:
+    found = list(_refused("", config.run_config))
+    yield from found or _refused("training.device", lambda: pick_device(config.run_config().training.device))
+
+
+def _data(config: PipelineConfig) -> Iterator[Fault]:
+    yield from _refused("", tasks.get(config.task).check_data, config.data)
+
+
+def _folder(config: PipelineConfig) -> Iterator[Fault]:
+    folder = RunDir(config.run)
+    yield from () if folder.config_path.is_file() else _refused("run", folder.check_free)
+
+
+def _same_run(config: PipelineConfig) -> Iterator[Fault]:
+    """A run of another training is never put aside without being asked for."""
+    folder = RunDir(config.run)
+    try:
+        differences = "; ".join(folder.config().differences(config.run_config()))
+    except InputError as error:
+        yield from _moved("run", error)
+        return
+    if differences:
+        yield Fault("run", f"{folder.path} is there with other settings: {differences}; name another run, or put this "
+                           "one aside with --from prepare")
+
+
+def _devices(config: PipelineConfig) -> Iterator[Fault]:
+    for i, each in enumerate(config.devices):
+        yield from _refused(f"devices.{i}", parse_time, each.budget)
+        try:
+            yield from _usable(f"devices.{i}", each, load_profile(each.device))
+        except InputError as error:
+            yield from _moved(f"devices.{i}.device", error)
+
+
+def _usable(key: str, part: DevicePart, device: Device) -> Iterator[Fault]:
+    why = why_not(device)
+    if why and not (folder_of(part.device) / "profile.yaml").is_file():
+        yield Fault(f"{key}.device", f"{part.device} cannot be used here: {why}")
+    if device.estimated and part.check:
+        yield Fault(f"{key}.check", f"is {part.check}, and {part.device} is estimated from a specification: there is "
+                                    "nothing to compare with; take 0")
+
+
+def _conditions(config: PipelineConfig) -> Iterator[Fault]:
+    for i, each in enumerate(config.devices):
+        yield from _refused(f"devices.{i}.device", conditions_of, load_profile(each.device), load_space(config.space))
+
+
+def _search(config: PipelineConfig) -> Iterator[Fault]:
+    barred = sorted({"devices", "inputs", "schema_version"} & set(config.search))
+    yield from (Fault(f"search.{name}", "is not allowed; the devices stand under devices") for name in barred)
+    if barred:
+        return
+    try:
+        settings = make_search(config.search_settings(), "search")
+    except InputError as error:
+        yield from _moved("search", error)
+    else:
+        yield from _search_words(settings, config)
+
+
+def _search_words(settings: SearchConfig, config: PipelineConfig) -> Iterator[Fault]:
+    task = tasks.get(config.task)
+    if "objectives" in config.search:
+        yield from _refused("search", settings.measures, task)
+    yield from _refused("search", settings.limits, task)
+    if settings.sampler not in samplers():
+        yield Fault("search.sampler", f"{settings.sampler!r} is unknown; allowed: {', '.join(samplers())}"
+                                      f"{did_you_mean(settings.sampler, samplers())}")
+    for name in settings.warm_start:
+        yield from _refused("search.warm_start", named, name)
+
+
+def _pick(config: PipelineConfig) -> Iterator[Fault]:
+    for key, each in _picks(config):
+        yield from _refused(key, each.choice)
+        yield from _refused(key, parse_limits, each.max, each.min, tasks.get(config.task).metrics)
+
+
+def _prices(config: PipelineConfig) -> Iterator[Fault]:
+    """Every device that is named anywhere is profiled by this pipeline, or was before."""
+    task, profiled = tasks.get(config.task), {folder_of(each.device) for each in config.devices}
+    used: dict[str, tuple[str, ...]] = {}
+    with suppress(InputError):  # what cannot be read is told by itself
+        used["search"] = make_search({**config.search, "devices": ()}, "search").all_devices(task)
+    for key, each in _picks(config):
+        used[key] = (each.device,) if each.device else ()
+        with suppress(InputError):
+            used[key] += devices_of([limit.measure for limit in parse_limits(each.max, each.min, task.metrics)])
+    for key, name in dict.fromkeys((key, name) for key, found in used.items() for name in found):
+        if folder_of(name) not in profiled:
+            yield from _refused(key, measured_folder, name)
+
+
+def _picks(config: PipelineConfig) -> list[tuple[str, PickPart]]:
+    """Every choice with its key: a single one has no number."""
+    return [(f"pick.{i}" if len(config.pick) > 1 else "pick", each) for i, each in enumerate(config.pick)]
+
+
+def _retrain(config: PipelineConfig) -> Iterator[Fault]:
+    part = config.retrain
+    if part is None:
+        return
+    try:
+        base = config.run_config().training
+    except InputError:  # told under training
+        base = Recipe()
+    try:
+        recipe = make_config(part.asked(), base, subnet="", out="").training
+    except InputError as error:
+        yield from _moved("retrain", error)
+    else:
+        yield from _refused("retrain.training.device", pick_device, recipe.device) if "device" in part.training else ()
+    if part.teacher not in ("supernet", "none"):
+        yield from _refused("retrain.teacher", Subnet.open, part.teacher)
+
+
+def _export(config: PipelineConfig) -> Iterator[Fault]:
+    from nas.export_command import Asked
+
+    for i, each in enumerate(config.export):
+        yield from _refused(f"export.{i}", Asked(each.format, each.int8).check)
+
+
+def _refused(key: str, attempt: Callable[..., object], *given: object) -> Iterator[Fault]:
+    """What a call refuses of what stands at a key."""
+    try:
+        attempt(*given)
+    except InputError as error:
+        yield from _moved(key, error)
+
+
+def _moved(key: str, error: InputError) -> Iterator[Fault]:
+    """Faults of a part at their places in the file: an option of the command line is a key there."""
+    option = re.match(r"--([\w-]+)", error.where)
+    place = PLACES.get(error.where) or (option[1].replace("-", "_") if option else "")
+    other = "" if place or error.where == key.rpartition(".")[2] else error.where
+    for fault in error.faults:
+        if other:
+            yield Fault(key, f"{other}: {fault}")
+        else:
+            yield Fault(".".join(filter(None, (key, place, fault.key))), fault.says)
+
+
+CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
+    (("run",), _name), (("space",), _space), (("task",), _task), (("training",), _training), (("devices",), _devices),
+    (("devices", "space"), _conditions), (("search", "task"), _search), (("pick", "task"), _pick),
+    (("task", "devices"), _prices), (("retrain",), _retrain), (("export",), _export))
+"""Each with the keys that it reads, those it builds on before it."""
+NEW: tuple[tuple[tuple[str, ...], Check], ...] = (
+    (("run",), _folder), (("data", "task"), _data), (("task", "space"), _family))
+"""Of a run that is made."""
+OLD: tuple[tuple[tuple[str, ...], Check], ...] = (
+    (("run", "space", "task", "data", "training"), _same_run), (("task", "space"), _family))
+"""Of one that is there: its data are in its folder, the files they came from may be gone."""

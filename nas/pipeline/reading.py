@@ -1,0 +1,71 @@
+"""Read the file of a pipeline and check it: all that is wrong is told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from nas.pipeline.checking import faults
+from nas.pipeline.config import DevicePart, ExportPart, PickPart, PipelineConfig, RetrainPart
+from search_spaces import Fault, InputError
+from search_spaces.errors import did_you_mean
+from search_spaces.loader import parse_yaml
+
+NEEDED = {"run": "first", "space": "lm-tiny", "task": "lm"}
+"""Stand for what is missing while the rest is checked; nothing that reads them is."""
+PARTS: dict[str, type[BaseModel]] = {"devices": DevicePart, "pick": PickPart, "retrain": RetrainPart,
+                                     "export": ExportPart}
+
+
+def read_pipeline(path: Path, anew: bool = False) -> PipelineConfig:
+    """A config from its file, checked. Raises InputError with everything that is wrong.
+
+    Args:
+        anew: whether a run of the same name is put aside first.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise InputError(str(path), "does not exist; nas init writes one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(str(path), f"cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'})") from None
+    return parse_pipeline(text, str(path), anew)
+
+
+def parse_pipeline(text: str, where: str, anew: bool = False) -> PipelineConfig:
+    """A config from its text, checked. Raises InputError with everything that is wrong."""
+    data, found = parse_yaml(text, where), list[Fault]()
+    try:
+        config = PipelineConfig.model_validate(data)
+    except ValidationError as error:
+        found += _faults(error)
+        config = _rest(data, where, found)
+    found += faults(config, anew, {fault.key.partition(".")[0] for fault in found})
+    if found:
+        raise InputError(where, found)
+    return config
+
+
+def _rest(data: object, where: str, found: list[Fault]) -> PipelineConfig:
+    """A config of what is not wrong so far. Raises InputError where there is none."""
+    wrong = {fault.key.partition(".")[0] for fault in found}
+    kept = {key: value for key, value in data.items() if str(key) not in wrong} if isinstance(data, dict) else None
+    try:
+        return PipelineConfig.model_validate(None if kept is None else {**NEEDED, **kept})
+    except ValidationError:
+        raise InputError(where, found) from None
+
+
+def _faults(error: ValidationError) -> Iterator[Fault]:
+    for item in error.errors():
+        key = ".".join(map(str, item["loc"]))
+        if item["type"] == "extra_forbidden":
+            model = PARTS.get(str(item["loc"][0]), PipelineConfig) if len(item["loc"]) > 1 else PipelineConfig
+            hint = did_you_mean(str(item["loc"][-1]), model.model_fields)
+            yield Fault(key, f"unknown key{hint or '; nas init writes a file with all of them'}")
+        elif item["type"] == "missing":
+            yield Fault(key, "is missing")
+        else:
+            yield Fault(key, f"{item['input']!r} is not allowed: {item['msg'][0].lower()}{item['msg'][1:]}")
