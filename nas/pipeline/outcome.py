@@ -43,7 +43,7 @@ class Done:
         for name, seconds in (*self.took, ("all", sum(seconds for _, seconds in self.took))):
             stages.add_row(name, shown_time(seconds))
         shipped, plain = [*map(Subnet.open, self.shipped)], [*map(Subnet.open, self.plain)]
-        said = [Text(line, no_wrap=True, overflow="ignore") for line in comparisons(shipped, plain)]
+        said = [Text(line) for line in comparisons(shipped, plain)]
         return Group(models_table(shipped, plain), *said, stages)
 
 
