@@ -175,13 +175,18 @@ def _traced(unit: Unit, length: int, memory_length: int, biases: bool, device: s
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The tracer warns about Python values it fixes; fixed lengths are what counting wants."""
+    """The tracer warns about Python values it fixes; fixed lengths are what counting wants.
+
+    On one thread: units are small, and threads that wait for each other take longer.
+    """
     logger = logging.getLogger("fvcore.nn.jit_analysis")
-    level = logger.level
+    level, threads = logger.level, torch.get_num_threads()
     logger.setLevel(logging.ERROR)
+    torch.set_num_threads(1)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
+        torch.set_num_threads(threads)
         logger.setLevel(level)
