@@ -1,8 +1,8 @@
 """ONNX Runtime, on the CPU or through one of its other execution providers.
 
-int8 quantises the weights of matrix products and finds the scale of their inputs at every call. Products of two
-activations, as attention has, and with the weights of groups stay in fp32: `not_quantised` is their share of the
-multiply-adds of all products.
+int8 quantises the weights of matrix products and the tables that tokens are looked up in, and finds the scale of the
+inputs of products at every call. Products of two activations, as attention has, and with the weights of groups stay in
+fp32: `not_quantised` is their share of the multiply-adds of all products.
 """
 
 # mypy: disable-error-code="import-untyped, import-not-found"
@@ -140,7 +140,16 @@ def _exported(module: Any, inputs: Any, naming: dict[str, Any]) -> Any:
     with torch.no_grad():
         program = torch.onnx.export(module, inputs, dynamo=True, verbose=False, external_data=False, **naming)
     assert program is not None
-    return program.model_proto
+    return _bare(program.model_proto)
+
+
+def _bare(model: Any) -> Any:
+    """The model without the exporter's notes on where in the source each node is from: a fifth of a small file."""
+    for each in (model.graph, *model.graph.node, *model.graph.input, *model.graph.output, *model.graph.value_info,
+                 *model.graph.initializer, *model.functions):
+        del each.metadata_props[:]
+        each.doc_string = ""
+    return model
 
 
 def _quantise(model: Any, path: str, sizes: dict[str, int]) -> dict[str, float]:
@@ -155,9 +164,9 @@ def _quantise(model: Any, path: str, sizes: dict[str, int]) -> dict[str, float]:
     matrices = {each.name for each in model.graph.initializer if len(each.dims) == 2}
     stacked = [node.name for node in model.graph.node if node.op_type == "MatMul" and node.input[1] not in matrices]
     # Weights of 7 bits: with 8, sums overflow on x86 processors without VNNI. The quantiser takes weights of groups
-    # as well, which ONNX Runtime then does not run.
-    quantize_dynamic(model, path, op_types_to_quantize=["MatMul"], per_channel=True, weight_type=QuantType.QInt8,
-                     reduce_range=True, nodes_to_exclude=stacked)
+    # as well, which ONNX Runtime then does not run. Tables of embeddings are most of a small model's file.
+    quantize_dynamic(model, path, op_types_to_quantize=["MatMul", "Gather"], per_channel=True,
+                     weight_type=QuantType.QInt8, reduce_range=True, nodes_to_exclude=stacked)
     left = [node.name.removesuffix("_MatMul") for node in onnx.load(path).graph.node
             if node.op_type in ("MatMul", "Gemm")]
     unknown = set(left) - set(macs)

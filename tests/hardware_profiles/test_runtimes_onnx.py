@@ -59,6 +59,36 @@ def test_leaves_the_weights_of_groups_as_they_are(tmp_path):
     assert (found - expected).abs().max() < 0.05 * expected.abs().max()
 
 
+class Tied(nn.Module):
+    """A table that words are read from and scored with."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(1000, 64)
+
+    def forward(self, tokens):
+        return self.table(tokens) @ self.table.weight.T
+
+
+def test_a_table_of_words_is_small_in_int8(tmp_path):
+    module, tokens = Tied().eval(), torch.randint(1000, (2, 16))
+    paths = {precision: str(tmp_path / f"{precision}.onnx") for precision in ("fp32", "int8")}
+    for precision, path in paths.items():
+        onnx_runtime.compile(module, (tokens,), path, {"threads": 1, "precision": precision})
+    fp32, int8 = ((tmp_path / f"{precision}.onnx").stat().st_size for precision in paths)
+    assert int8 < 0.6 * fp32  # twice in eight bits: to be read, and turned around to score
+    with torch.no_grad():
+        expected = module(tokens)
+    found = torch.from_numpy(onnx_runtime.call(paths["int8"], INT8)([tokens.numpy()])[0])
+    assert (found - expected).abs().max() < 0.05 * expected.abs().max()
+
+
+def test_a_file_says_nothing_of_the_source_it_is_made_from(tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx_runtime.compile(nn.Linear(8, 4).eval(), (torch.randn(2, 8),), str(path), {"threads": 1, "precision": "fp32"})
+    assert b".py" not in path.read_bytes()
+
+
 def test_refuses_a_provider_that_is_not_there():
     with pytest.raises(InputError, match="'GuessedProvider' is not available here; available: .*CPUExecutionProvider"):
         onnx_runtime.load("model.onnx", [], {"threads": 1, "provider": "GuessedProvider"})
