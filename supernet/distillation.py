@@ -20,7 +20,7 @@ def labelled(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     counts = wanted != IGNORE
     if not bool(counts.all()):
         flat, wanted = flat[counts], wanted[counts]
-    return _precise(flat), wanted
+    return precise(flat), wanted
 
 
 def label_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
@@ -74,7 +74,7 @@ def feature_loss(student: Tensor, teacher: Tensor, mask: Tensor | None) -> Tenso
     Args:
         mask: (batch, n), true where a real token stands; None where all are real.
     """
-    mine, theirs = (_precise(features if mask is None else features[mask]) for features in (student, teacher))
+    mine, theirs = (precise(features if mask is None else features[mask]) for features in (student, teacher))
     return (mine - theirs).square().mean() / theirs.square().mean()
 
 
@@ -86,7 +86,7 @@ def attention_loss(student: Tensor, teacher: Tensor, mask: Tensor | None) -> Ten
             compared.
         mask: (batch, n), true where a real token asks; None where all are real.
     """
-    mine, theirs = _precise(student), _precise(teacher)
+    mine, theirs = precise(student), precise(teacher)
     if mine.shape[1] != theirs.shape[1]:
         mine, theirs = mine.mean(1, keepdim=True), theirs.mean(1, keepdim=True)
     least = torch.finfo(mine.dtype).tiny  # what may not be seen has a weight of 0 in both
@@ -132,7 +132,7 @@ class _SoftCrossEntropy(torch.autograd.Function):
         return logits.sub_(normaliser).exp_().sub_(targets).mul_(gradients[0]), None
 
 
-def _precise(values: Tensor) -> Tensor:
+def precise(values: Tensor) -> Tensor:
     """In float32 at least."""
     return values if values.dtype == torch.float64 else values.float()
 

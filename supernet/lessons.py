@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from search_spaces.architecture import Architecture
 from search_spaces.errors import InputError
 from supernet.batch import Batch
-from supernet.distillation import attention_loss, feature_loss, label_loss, labelled, teacher_loss
+from supernet.distillation import attention_loss, feature_loss, label_loss, labelled, precise, teacher_loss
 from supernet.recipe import Recipe
 from supernet.theseus import Theseus, layer_ends
 from supernet.training import Lesson, Trainer, predict
@@ -139,10 +139,11 @@ class Teaching(Lesson):
         return found
 
     def _features(self, mine: Sequence[Tensor], theirs: Sequence[Tensor], batch: Batch) -> Tensor:
-        """The mean over the layers."""
+        """The mean over the layers; projections are as precise as weights, whatever the models compute in."""
         maps = self.projections or [nn.Identity()] * len(self.pairs)
-        return torch.stack([feature_loss(project(mine[pair.student]), theirs[pair.teacher], mask_of(batch, pair.stack))
-                            for pair, project in zip(self.pairs, maps)]).mean()
+        return torch.stack([
+            feature_loss(project(precise(mine[pair.student])), theirs[pair.teacher], mask_of(batch, pair.stack))
+            for pair, project in zip(self.pairs, maps)]).mean()
 
     def _attention(self, mine: Sequence[Sequence[Tensor]], theirs: Sequence[Sequence[Tensor]], batch: Batch) -> Tensor:
         """The mean over the maps."""

@@ -221,6 +221,11 @@ class TestLearning:
         assert not teacher.training
         assert not any(name.startswith("lesson.teacher") for name in trainer.named)
 
+    @pytest.mark.parametrize("family", SPACES)
+    def test_lessons_in_bfloat16_are_nearly_those_in_float32(self, family):
+        coarse, fine = taught(family, seed=1, precision="bf16"), taught(family, seed=1, precision="fp32")
+        assert coarse.step().losses == pytest.approx(fine.step().losses, rel=0.05)
+
     def test_the_teacher_is_asked_once_a_batch(self, monkeypatch):
         trainer, asked = taught(accumulate=3), []
         honest = Teacher.tell
