@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +19,7 @@ from hardware_profiles.profile import PHASES, Device, load_profile, shipped_devi
 from hardware_profiles.provenance import ProfileWarning, changes
 from hardware_profiles.stored import folder_of, named_folder, read_stored
 from nas import resolve
+from nas.bar import WorkBar
 from nas.profiling.check import Check, check
 from nas.profiling.stage import Profiled, Profiling
 from nas.profiling.timing import Stopped, Watching
@@ -47,8 +47,7 @@ class Bars(Watching):
     """Shows compiling and timing as bars with the time left."""
 
     def __init__(self, console: Console) -> None:
-        self.bar = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"),
-                            TimeRemainingColumn(elapsed_when_finished=True), console=console)
+        self.bar = WorkBar(console, counts=False)
         self.task: Any = None
 
     def _begin(self, what: str, total: float, figures: str) -> None:

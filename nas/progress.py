@@ -12,8 +12,8 @@ from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
+from nas.bar import WorkBar
 from nas.run_dir import write_text
 from supernet.fit import Observer
 from supernet.training import StepReport
@@ -106,11 +106,8 @@ class Bar:
     """A progress bar with the losses, tokens per second and the time left."""
 
     def __init__(self, console: Console, steps: int, start: int, what: str = "training") -> None:
-        columns: list[ProgressColumn] = [
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[figures]}"),
-            TimeRemainingColumn(elapsed_when_finished=True)]
-        self.bar = Progress(*columns, console=console, redirect_stderr=False)
-        self.task = self.bar.add_task(what, total=steps, completed=start, figures="")
+        self.bar = WorkBar(console)
+        self.task = self.bar.add_task(what, total=steps, completed=start)
         self.clock, self.rate, self.valid = Clock(), 0.0, ""
 
     def on_step(self, report: StepReport) -> None:

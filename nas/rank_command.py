@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from nas.bar import WorkBar
 from nas.progress import interruptible
 from nas.rank import Ranking, train_one
 from nas.ranking.statistics import INHERITED, WORDS, Comparison, Report
@@ -24,9 +24,7 @@ def rank(run: str, n: int, steps: int | None, workers: int, address: str, consol
     with folder.locked():
         console.print(f"choosing {n} architectures ...")
         ranking = Ranking(folder, n, steps)
-        bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-                       TimeRemainingColumn(elapsed_when_finished=True), console=console)
-        with interruptible(console) as stop, bar:
+        with interruptible(console) as stop, WorkBar(console) as bar:
             inherited = _evaluate(ranking, bar, stop) if _train(ranking, bar, workers, address, stop) else None
         if inherited is None:
             more = f" --steps {steps}" if steps else ""
@@ -36,7 +34,7 @@ def rank(run: str, n: int, steps: int | None, workers: int, address: str, consol
         return ranking.write(ranking.table(inherited))
 
 
-def _train(ranking: Ranking, bar: Progress, workers: int, address: str, stop: Callable[[], bool]) -> bool:
+def _train(ranking: Ranking, bar: WorkBar, workers: int, address: str, stop: Callable[[], bool]) -> bool:
     trainings, kind = ranking.trainings(), ranking.run.config().task
     task = bar.add_task(f"training {len(trainings)} from scratch", total=len(trainings) * ranking.recipe.steps)
     if workers == 1:
@@ -54,7 +52,7 @@ def _train(ranking: Ranking, bar: Progress, workers: int, address: str, stop: Ca
     return not stop()
 
 
-def _evaluate(ranking: Ranking, bar: Progress, stop: Callable[[], bool]) -> list[float] | None:
+def _evaluate(ranking: Ranking, bar: WorkBar, stop: Callable[[], bool]) -> list[float] | None:
     """The inherited losses; None where it was stopped."""
     task, found = bar.add_task("evaluating in the supernet", total=len(ranking.chosen)), []
     for loss in ranking.inherited():
@@ -68,7 +66,7 @@ def _evaluate(ranking: Ranking, bar: Progress, stop: Callable[[], bool]) -> list
 class _Steps(Silent):
     """Moves a bar that counts the steps of many trainings."""
 
-    def __init__(self, bar: Progress, task: Any, before: int) -> None:
+    def __init__(self, bar: WorkBar, task: Any, before: int) -> None:
         self.bar, self.task, self.before = bar, task, before
 
     def on_step(self, report: StepReport) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from nas.bar import WorkBar
 from nas.progress import Bar, interruptible
 from nas.retrain import Job, Retrained, make_job, retrain
 from nas.retrain_config import Asked
@@ -147,11 +147,9 @@ def _run_on_ray(jobs: Sequence[Job], prepared: Prepared, where: Cluster, console
     from nas.cluster import cluster, in_parallel
 
     assert where.address is not None
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-                   TimeRemainingColumn(elapsed_when_finished=True), console=console)
     on_gpu, calls = jobs[0].config.training.device != "cpu", [(job.anywhere(),) for job in jobs]
     found: dict[str, Retrained] = {}
-    with cluster(where.address, where.concurrency or 1, option="--concurrency"), bar:
+    with cluster(where.address, where.concurrency or 1, option="--concurrency"), WorkBar(console) as bar:
         task = bar.add_task(f"retraining {len(jobs)} subnets", total=len(jobs))
         for done in in_parallel(retrain, calls, prepared, where.concurrency or len(jobs), on_gpu, stop):
             found[done.before.path.name] = done

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from nas.bar import WorkBar
 from nas.progress import interruptible
 from nas.run_dir import RunDir, write_text
 from nas.search.config import SearchConfig, changed, make_search, read_search
@@ -179,10 +179,8 @@ class _Bar:
 
     def __init__(self, made: Search, rows: Trials, console: Console) -> None:
         self.made, self.rows = made, rows
-        self.bar = Progress(TextColumn("searching"), BarColumn(), MofNCompleteColumn(),
-                            TextColumn("{task.fields[says]}"), TimeRemainingColumn(elapsed_when_finished=True),
-                            console=console)
-        self.task = self.bar.add_task("", total=made.config.trials, completed=made.done, says="")
+        self.bar = WorkBar(console)
+        self.task = self.bar.add_task("searching", total=made.config.trials, completed=made.done)
         self.maximise = [measure.maximise for measure in made.objectives]
         self.front = self.box = np.zeros((0, len(self.maximise)))
         self.failed, self.volume, self.changed, self.next_volume = 0, "", False, 0.0
@@ -226,7 +224,7 @@ class _Bar:
         says = f"front {len(self.front)}{self.volume}"
         if self.failed:
             says += f", failed {self.failed}"
-        self.bar.update(self.task, says=says)
+        self.bar.update(self.task, figures=says)
 
 
 def pareto_of(run: str, device: str | None, as_json: bool) -> dict[str, Any] | RenderableType:
