@@ -19,13 +19,21 @@ if TYPE_CHECKING:
     from search_spaces.space import SearchSpace
 
 
-def decode(space: SearchSpace, genotype: Mapping[str, Value]) -> Architecture:
-    """The architecture of a genotype. Raises InputError for a wrong, unknown or missing gene."""
+def decode(space: SearchSpace, genotype: Mapping[str, Value]) -> tuple[Architecture, frozenset[str]]:
+    """The architecture of a genotype, and the genes it comes from: the others may have any value.
+
+    Raises:
+        InputError: a gene is wrong, unknown or missing.
+    """
     chosen = _checked(space, genotype)
+    used: set[str] = set()
 
     def read(gene: Gene, slot: int | None = None) -> Value:
         choices = gene.choices(slot)
-        return choices[0] if len(choices) == 1 else chosen[gene.key(slot)]
+        if len(choices) == 1:
+            return choices[0]
+        used.add(gene.key(slot))
+        return chosen[gene.key(slot)]
 
     settings = {name: read(gene) for name, gene in space.settings.items()}
     scaling = None
@@ -48,7 +56,7 @@ def decode(space: SearchSpace, genotype: Mapping[str, Value]) -> Architecture:
             return block(part, slot, facts, extra)
 
         stacks[name] = tuple(_layers(stack, kept, sharing, scaling, read, place))
-    return assemble(space, settings, embedding, head, stacks)
+    return assemble(space, settings, embedding, head, stacks), frozenset(used)
 
 
 def assemble(space: SearchSpace, settings: Mapping[str, Value], embedding: BlockConfig, head: BlockConfig,

@@ -83,6 +83,16 @@ class SearchSpace:
 
     def decode(self, genes: Genotype) -> Architecture:
         """The architecture a genotype stands for. Raises InputError for a wrong or missing gene."""
+        return self.read(genes)[0]
+
+    def read(self, genes: Genotype) -> tuple[Architecture, frozenset[str]]:
+        """The architecture a genotype stands for, and the names of the genes that make it what it is.
+
+        The others, such as those of a layer that is left out, may have any value.
+
+        Raises:
+            InputError: a gene is wrong or missing.
+        """
         return genotype.decode(self, genes)
 
     def encode(self, arch: Architecture) -> dict[str, Value]:

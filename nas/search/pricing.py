@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 from hardware_profiles import LatencyModel
 from hardware_profiles.profile import PHASES
-from nas.costs import count, count_params
+from nas.costs import count, count_params, unit_costs
 from nas.search.measures import COUNTED, Measure
 from search_spaces import Architecture, InputError
+from search_spaces.units import SUBLAYERS
 
 Floats = NDArray[np.float64]
+ROLES = ("embedding", *SUBLAYERS, "head")
 
 
 class Prices:
@@ -41,6 +43,15 @@ class Prices:
         if measure.kind == "memory":
             return np.array([device.predict_memory(arch) for arch in archs])
         return device.predict_many(archs, measure.phase)
+
+    def by_role(self, arch: Architecture) -> list[float]:
+        """Where its cost is: for each stack the parameters and multiply-adds of embeddings, mixers and so on."""
+        sums = {(stack, role): [0.0, 0.0] for stack in arch.stacks for role in ROLES}
+        for cost in unit_costs(arch, self.seq_len):
+            if (cost.step.stack, cost.step.unit.role) in sums:
+                one = sums[cost.step.stack, cost.step.unit.role]
+                one[0], one[1] = one[0] + cost.params, one[1] + cost.macs
+        return [value for one in sums.values() for value in one]
 
     def device(self, name: str) -> LatencyModel:
         """The profile of a device. Raises InputError where the search has none of that name."""

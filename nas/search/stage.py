@@ -68,7 +68,7 @@ class Search:
         self.told: Callable[[FrozenTrial], None] = lambda trial: None
         """Hears of every finished trial."""
         self._costs: dict[str, dict[str, float]] = {}
-        self._decode = lru_cache(maxsize=20_000)(lambda items: self.space.decode(dict(items)))
+        self._decode = lru_cache(maxsize=20_000)(lambda items: self.space.read(dict(items)))
         self.proposer = Proposer(config.sampler, self.problem(), config.seed)
 
     def _check_prices(self) -> None:
@@ -203,8 +203,11 @@ class Search:
     def _limited_quality(self, metrics: Mapping[str, float]) -> Iterator[tuple[Limit, float]]:
         return ((limit, metrics[limit.measure.kind]) for limit in self.limits if limit.measure.kind in metrics)
 
-    def _arch(self, params: dict[str, Any]) -> Architecture:
-        found: Architecture = self._decode(tuple(params.items()))
+    def _arch(self, params: Params) -> Architecture:
+        return self._read(params)[0]
+
+    def _read(self, params: Params) -> tuple[Architecture, frozenset[str]]:
+        found: tuple[Architecture, frozenset[str]] = self._decode(tuple(params.items()))
         return found
 
     def problem(self) -> Problem:
@@ -223,7 +226,9 @@ class Search:
         return Problem(
             exact={i: one(measure) for i, measure in exact.items()}, key=lambda row: self._arch(row).key,
             constraints=[over(limit) for limit in self.limits if not limit.measure.is_quality],
-            exact_many={i: many(measure) for i, measure in exact.items()}, distributions=self.space.distributions())
+            exact_many={i: many(measure) for i, measure in exact.items()}, distributions=self.space.distributions(),
+            active=lambda row: self._read(row)[1],
+            hints=lambda rows: [self.prices.by_role(self._arch(row)) for row in rows])
 
     def _keep_starts(self) -> None:
         """The starts are kept: what a warm start was read from may change."""

@@ -7,7 +7,7 @@ import random
 import optuna
 import pytest
 
-from search_spaces import InputError, load_space
+from search_spaces import InputError, load_space, shipped_spaces
 from search_spaces.alternatives import stack_assignments
 from search_spaces.genotype import extreme
 from search_spaces.loader import space_from_data
@@ -52,6 +52,26 @@ def test_one_does_not_stand_for_true() -> None:
 
 def test_genes_with_a_single_value_are_not_in_the_genotype() -> None:
     assert all(len(values) > 1 for values in SPACE.genes.values())
+
+
+@pytest.mark.parametrize("name", shipped_spaces())
+def test_what_a_genotype_does_not_use_may_have_any_value(name: str) -> None:
+    space, rng = load_space(name), random.Random(0)
+    for _ in range(20):
+        genes = {gene: rng.choice(values) for gene, values in space.genes.items()}
+        arch, used = space.read(genes)
+        assert used <= space.genes.keys()
+        others = {gene: rng.choice(values) for gene, values in space.genes.items() if gene not in used}
+        assert space.read({**genes, **others}) == (arch, used)
+
+
+def test_layers_that_are_left_out_and_kinds_that_are_not_chosen_are_not_used() -> None:
+    space = load_space("lm-small")
+    genes = {**extreme(space, -1), "decoder.depth": 2}
+    used = space.read(genes)[1]
+    assert {name.split(".")[1] for name in used if name.startswith("decoder.") and name.count(".") > 1} == {"0", "3"}
+    assert "decoder.0.transformer.mixer.attention.n_heads" in used
+    assert not any(".lsra." in name for name in used)
 
 
 def test_the_extremes_choose_the_least_and_the_greatest() -> None:

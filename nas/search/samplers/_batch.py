@@ -16,8 +16,8 @@ RANDOM = 128
 LISTED = 4096
 SHORTLIST = 160
 PARENTS = 192
-CAUTION = 8
-"""One point in this many is chosen by a draw."""
+CAUTION = 2
+"""One point in this many is chosen by one of the draws, in turn."""
 
 
 def start(pool: Pool, taken: set[int], n: int, rng: np.random.Generator) -> list[int]:
@@ -94,7 +94,7 @@ def _greedy(values: Floats, seen: Indices, fresh: Indices, n: int, rng: np.rando
     gains = [Gains(values[seen, :, view], values[some, :, view], rng) for view, some in enumerate(lists)]
     chosen: dict[int, None] = {}
     for turn in range(n):
-        view = views - 1 if turn % CAUTION == CAUTION - 1 else 0
+        view = 1 + turn // CAUTION % (views - 1) if views > 1 and turn % CAUTION == CAUTION - 1 else 0
         counts = gains[view].of_each()
         left = [place for place in np.argsort(-counts, kind="stable").tolist() if int(lists[view][place]) not in chosen]
         if not left:

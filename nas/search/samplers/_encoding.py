@@ -113,9 +113,14 @@ class Encoding:
         rows = list(itertools.product(*(range(count) for count in self.counts)))
         return np.array(rows, dtype=float).reshape(len(rows), len(self.names))
 
-    def features(self, rows: Floats) -> tuple[Floats, NDArray[np.int64]]:
-        """The columns a model sees, and the number of the group each belongs to."""
-        groups = [group for one, numbers in zip(self.dimensions, rows.T) for group in one.features(numbers)]
+    def features(self, rows: Floats, active: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.int64]]:
+        """The columns a model sees, 0 where a parameter does not matter, and the number of the group each belongs to.
+
+        Args:
+            active: which parameters of each row matter.
+        """
+        groups = [group * matters[:, None] for one, numbers, matters in zip(self.dimensions, rows.T, active.T)
+                  for group in one.features(numbers)]
         sizes = [group.shape[1] for group in groups]
         columns = np.concatenate(groups, axis=1) if groups else np.empty((len(rows), 0))
         return columns, np.repeat(np.arange(len(groups)), sizes)

@@ -31,7 +31,7 @@ def evolve(pool: Pool, judge: Judge, parents: Indices, views: int, rng: np.rando
     populations = [parents[best(values[parents, :, view], pool.violation[parents], SIZE)] for view in range(views)]
     count = max(CANDIDATES // GENERATIONS // views // 2, 1)
     for _ in range(GENERATIONS):
-        guide = Guide(pool.encoding, pool.rows, values[:, :, :views])
+        guide = Guide(pool.encoding, pool.rows, pool.active, values[:, :, :views])
         children = [pool.add(_offspring(pool, ranked, guide, view, count, rng))
                     for view, ranked in enumerate(populations)]
         if len(pool) > len(values):
@@ -44,18 +44,20 @@ def evolve(pool: Pool, judge: Judge, parents: Indices, views: int, rng: np.rando
 
 def _offspring(pool: Pool, ranked: Indices, guide: Guide, view: int, n: int, rng: np.random.Generator) -> Floats:
     """Children of a population, n of chance and n that are guided."""
-    rows = pool.rows[ranked]
+    rows, active = pool.rows[ranked], pool.active[ranked]
     guided = guide.children(rows[rng.integers(len(rows), size=n)], view, rng)
-    return np.concatenate([_children(rows, pool.encoding, n, rng), guided])
+    return np.concatenate([_children(rows, active, pool.encoding, n, rng), guided])
 
 
-def _children(ranked: Floats, encoding: Encoding, n: int, rng: np.random.Generator) -> Floats:
-    """Children of rows that stand in order, the better of two drawn being a parent."""
+def _children(ranked: Floats, active: NDArray[np.bool_], encoding: Encoding, n: int,
+              rng: np.random.Generator) -> Floats:
+    """Children of rows that stand in order, the better of two drawn being a parent; so many changes should matter."""
     first, second = rng.integers(len(ranked), size=(2, 2, n)).min(axis=1)
     mixing = rng.random((n, 1)) < 0.7
     from_second = mixing & (rng.random((n, ranked.shape[1])) < 0.5)
     children = np.where(from_second, ranked[second], ranked[first])
-    changed = rng.random(children.shape) < rng.choice(CHANGES, size=(n, 1)) / children.shape[1]
+    matter = np.maximum(active[first].sum(axis=1, keepdims=True), 1)
+    changed = rng.random(children.shape) < rng.choice(CHANGES, size=(n, 1)) / matter
     return np.where(changed, _changed(children, encoding, rng), children)
 
 

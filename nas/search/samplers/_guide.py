@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nas.search.samplers._encoding import Encoding, Floats
 
@@ -17,16 +18,18 @@ class Guide:
 
     Args:
         rows: points, the latest last.
+        active: which of their parameters matter.
         values: what the views think of them: points by objectives by views.
     """
 
-    def __init__(self, encoding: Encoding, rows: Floats, values: Floats) -> None:
-        rows, values = rows[-SAMPLE:], values[-SAMPLE:]
+    def __init__(self, encoding: Encoding, rows: Floats, active: NDArray[np.bool_], values: Floats) -> None:
+        rows, active, values = rows[-SAMPLE:], active[-SAMPLE:], values[-SAMPLE:]
         self._choices = np.flatnonzero(encoding.counts > 0)
         counts = encoding.counts[self._choices]
         self._edges = np.concatenate([[0], np.cumsum(counts)])
         chosen = np.zeros((len(rows), self._edges[-1]))
-        chosen[np.arange(len(rows))[:, None], rows[:, self._choices].astype(int) + self._edges[:-1]] = 1
+        chosen[np.arange(len(rows))[:, None], rows[:, self._choices].astype(int) + self._edges[:-1]] = (
+            active[:, self._choices])
         scaled = (values - values.mean(axis=0)) / np.maximum(values.std(axis=0), 1e-12)
         square = chosen.T @ chosen + PENALTY * np.eye(chosen.shape[1])
         self._effects = np.linalg.solve(square, chosen.T @ scaled.reshape(len(rows), -1))

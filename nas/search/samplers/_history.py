@@ -112,7 +112,7 @@ class Ledger:
             row = self.encoding.row(trial.params)
         except (KeyError, ValueError):
             return None
-        return row, self.known.fact({name: trial.params[name] for name in self.encoding.names})
+        return row, self.known.facts([{name: trial.params[name] for name in self.encoding.names}])[0]
 
 
 class Batch:

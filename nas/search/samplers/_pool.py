@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +16,13 @@ from search_spaces.errors import InputError
 
 @dataclass(frozen=True)
 class Fact:
-    """The name, the exact objectives and the violation of some parameters."""
+    """What is known of some parameters: see `Known`. Missing names of active ones mean all of them."""
 
     name: Hashable
     exact: tuple[float, ...]
     violation: float
+    active: frozenset[str] | None
+    hints: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Known:
     exact_many: Mapping[int, Callable[[Sequence[Params]], Sequence[float]]] = field(default_factory=dict)
     key: Callable[[Params], Hashable] | None = None
     constraints: Sequence[Callable[[Params], float]] = ()
+    active: Callable[[Params], Collection[str]] | None = None
+    hints: Callable[[Sequence[Params]], Sequence[Sequence[float]]] | None = None
 
     @property
     def objectives(self) -> list[int]:
@@ -41,9 +45,19 @@ class Known:
         """The name of the architecture of these parameters."""
         return self.key(dict(params)) if self.key else tuple(params.values())
 
-    def fact(self, params: Params) -> Fact:
-        """What is known of one trial's parameters."""
-        return Fact(self.name(params), tuple(self.values([params])[0].tolist()), self.violation(params))
+    def facts(self, some: Sequence[Params]) -> list[Fact]:
+        """What is known of parameters."""
+        return [Fact(self.name(one), tuple(exact.tolist()), self.violation(one),
+                     frozenset(self.active(dict(one))) if self.active else None, hints)
+                for one, exact, hints in zip(some, self.values(some), self._hints(some))]
+
+    def _hints(self, some: Sequence[Params]) -> list[tuple[float, ...]]:
+        if self.hints is None:
+            return [()] * len(some)
+        found = [tuple(map(float, one)) for one in self.hints([dict(one) for one in some])]
+        if len(found) != len(some) or len({len(one) for one in found}) > 1:
+            raise InputError("hints", f"{len(found)} rows for {len(some)} parameters; allowed: one each, all as long")
+        return found
 
     def values(self, some: Sequence[Params]) -> Floats:
         """The exact objectives: parameters by objectives."""
@@ -74,6 +88,8 @@ class Pool:
         self.rows = np.empty((0, len(encoding.names)))
         self.exact = np.empty((0, len(signs)))
         self.violation = np.empty(0)
+        self.active = np.empty((0, len(encoding.names)), dtype=bool)
+        self.hints = np.empty((0, 0))
         self.names: list[Hashable] = []
         self._index: dict[Hashable, int] = {}
         self._seen: dict[bytes, int] = {}
@@ -89,17 +105,13 @@ class Pool:
                 params = self.encoding.params(row)
                 if self._enter(row, self.known.name(params)):
                     fresh.append((row, params))
-        if fresh:
-            some = [params for _, params in fresh]
-            self._describe([row for row, _ in fresh], self.known.values(some), [*map(self.known.violation, some)])
+        self._describe([row for row, _ in fresh], self.known.facts([params for _, params in fresh]))
         return np.array([self._seen[row.tobytes()] for row in rows], dtype=np.int64)
 
     def add_trials(self, rows: Sequence[Floats], facts: Sequence[Fact]) -> NDArray[np.int64]:
         """Take in rows of trials of which everything is known."""
         new = [(row, fact) for row, fact in zip(rows, facts) if self._enter(row, fact.name)]
-        if new:
-            exact = np.array([fact.exact for _, fact in new]).reshape(len(new), -1)
-            self._describe([row for row, _ in new], exact, [fact.violation for _, fact in new])
+        self._describe([row for row, _ in new], [fact for _, fact in new])
         return np.array([self._seen[row.tobytes()] for row in rows], dtype=np.int64)
 
     def _enter(self, row: Floats, name: Hashable) -> bool:
@@ -111,13 +123,19 @@ class Pool:
         self._seen[row.tobytes()] = self._index[name]
         return new
 
-    def _describe(self, rows: Sequence[Floats], exact: Floats, excess: Sequence[float]) -> None:
-        violation = np.array(excess, dtype=float)
-        undefined = np.array([not np.isfinite(values).all() for values in exact])
-        violation[undefined] = math.inf
+    def _describe(self, rows: Sequence[Floats], facts: Sequence[Fact]) -> None:
+        if not facts:
+            return
+        exact = np.array([fact.exact for fact in facts]).reshape(len(facts), -1)
+        undefined = ~np.isfinite(exact).all(axis=1)
+        violation = np.where(undefined, math.inf, [fact.violation for fact in facts])
+        active = [[fact.active is None or name in fact.active for name in self.encoding.names] for fact in facts]
+        hints = np.nan_to_num(np.array([fact.hints for fact in facts]).reshape(len(facts), -1), posinf=0.0, neginf=0.0)
         self.rows = np.concatenate([self.rows, rows])
         self.exact = np.concatenate([self.exact, np.where(undefined[:, None], 0.0, exact * self._signs)])
         self.violation = np.concatenate([self.violation, violation])
+        self.active = np.concatenate([self.active, np.array(active, dtype=bool).reshape(len(facts), -1)])
+        self.hints = np.concatenate([self.hints, hints]) if len(self.hints) else hints
 
     def params(self, index: int) -> dict[str, Any]:
         """The parameters of one architecture."""

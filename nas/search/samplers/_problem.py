@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,8 @@ class Problem:
         constraints: each holds where it is at most 0.
         exact_many: as `exact`, for many parameters in one call.
         distributions: the parameters of every trial.
+        active: the names of the parameters that matter, given the others.
+        hints: for many parameters in one call, numbers that quality may go with.
     """
 
     exact: Mapping[int, Callable[[Params], float]] = field(default_factory=dict)
@@ -28,3 +30,5 @@ class Problem:
     constraints: Sequence[Callable[[Params], float]] = ()
     exact_many: Mapping[int, Callable[[Sequence[Params]], Sequence[float]]] = field(default_factory=dict)
     distributions: Mapping[str, BaseDistribution] | None = None
+    active: Callable[[Params], Collection[str]] | None = None
+    hints: Callable[[Sequence[Params]], Sequence[Sequence[float]]] | None = None

@@ -7,7 +7,7 @@ from the trials, the exact objectives are used as they are, and an evolution ove
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,8 @@ class PredictorSampler(BaseSampler):
         exact_many: like `exact`, for many parameters in one call; used instead where both are given.
         distributions: the parameters of every trial. Without them, they are known after the first trial, which is
             random then.
+        active: the names of the parameters that matter, given the others: a model is not told of the rest.
+        hints: for many parameters in one call, numbers that a learnt objective may go with, such as multiply-adds.
         n_startup: how many trials are spread over the exact objectives before any is predicted.
         batch: how many trials are proposed between two fits; at first half as many, for then each tells more.
     """
@@ -50,13 +52,15 @@ class PredictorSampler(BaseSampler):
                  key: Callable[[Params], Hashable] | None = None,
                  constraints: Sequence[Callable[[Params], float]] = (), seed: int | None = None,
                  exact_many: Mapping[int, Callable[[Sequence[Params]], Sequence[float]]] = {},  # noqa: B006
-                 distributions: Mapping[str, BaseDistribution] | None = None, n_startup: int = 12,
+                 distributions: Mapping[str, BaseDistribution] | None = None,
+                 active: Callable[[Params], Collection[str]] | None = None,
+                 hints: Callable[[Sequence[Params]], Sequence[Sequence[float]]] | None = None, n_startup: int = 12,
                  batch: int = 16) -> None:
         if seed is not None and seed < 0:
             raise InputError("seed", f"{seed} is not allowed; allowed: 0 or more")
         if n_startup < 1 or batch < 1:
             raise InputError("n_startup, batch", f"{n_startup}, {batch} is not allowed; allowed: 1 or more")
-        self._known = Known(dict(exact), dict(exact_many), key, tuple(constraints))
+        self._known = Known(dict(exact), dict(exact_many), key, tuple(constraints), active, hints)
         self._seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
         self._distributions = dict(distributions) if distributions is not None else None
         self.n_startup, self.batch = n_startup, batch
@@ -124,4 +128,5 @@ PURE = True
 def make(problem: Problem, seed: int) -> BaseSampler:
     """The sampler of a whole search."""
     return PredictorSampler(exact=problem.exact, key=problem.key, constraints=problem.constraints, seed=seed,
-                            exact_many=problem.exact_many, distributions=problem.distributions)
+                            exact_many=problem.exact_many, distributions=problem.distributions, active=problem.active,
+                            hints=problem.hints)

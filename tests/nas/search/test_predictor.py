@@ -215,6 +215,8 @@ def test_many_exact_values_in_one_call():
 def test_user_mistakes():
     with pytest.raises(InputError, match="objective 2 "):
         run(2, PredictorSampler(exact={2: cost}))
+    with pytest.raises(InputError, match="hints: 1 rows for 128 parameters"):
+        run(8, PredictorSampler(exact={1: cost}, hints=lambda some: [[1.0]], distributions=SPACE))
     with pytest.raises(InputError, match="-1"):
         PredictorSampler(seed=-1)
     with pytest.raises(InputError, match="0"):

@@ -1,0 +1,88 @@
+"""What the predictor expects of points it has not seen."""
+
+import math
+
+import numpy as np
+import pytest
+from optuna.distributions import CategoricalDistribution
+
+from nas.costs import count, unit_costs
+from nas.search.pricing import Prices
+from nas.search.samplers import PredictorSampler
+from nas.search.samplers._encoding import Encoding
+from nas.search.samplers._pool import Known, Pool
+from nas.search.samplers._views import Evaluated, Predictions
+from search_spaces import load_space
+from tests.nas.search.test_predictor import cost, run
+
+NAMES = [f"g{i}" for i in range(8)]
+ENCODING = Encoding({name: CategoricalDistribution((0, 1, 2, 3)) for name in NAMES})
+
+
+def used(params):
+    """The second half matters only where the first parameter says so."""
+    return NAMES if params["g0"] > 1 else NAMES[:4]
+
+
+def product(params):
+    return math.prod(1 + params[name] for name in used(params))
+
+
+def predicted(known, rows, wanted, loss):
+    """What is expected at some rows after others were evaluated."""
+    pool = Pool(ENCODING, known, np.empty(0))
+    seen = pool.add(rows)
+    values = np.array([[loss(pool.params(one))] for one in seen])
+    view = Predictions(pool, Evaluated(seen, values), [], np.random.default_rng(0))
+    return view(pool.add(wanted))[:, 0, 0]
+
+
+@pytest.fixture
+def rows():
+    return ENCODING.sample(np.random.default_rng(0), 40)
+
+
+def test_what_does_not_matter_is_not_learnt_from(rows):
+    wanted = np.tile(rows[:1], (4, 1))
+    wanted[:, 0], wanted[:, 7] = 0, np.arange(4)
+    told = predicted(Known(active=used), rows, wanted, lambda params: float(params["g1"] + params["g7"]))
+    untold = predicted(Known(), rows, wanted, lambda params: float(params["g1"] + params["g7"]))
+    assert np.ptp(told) == pytest.approx(0, abs=1e-9)
+    assert np.ptp(untold) > 1
+
+
+def test_a_hint_is_followed(rows):
+    def hints(some):
+        return [[product(params), float("nan")] for params in some]
+
+    def loss(params):
+        return -math.log(product(params))
+
+    wanted = ENCODING.sample(np.random.default_rng(1), 60)
+    truth = np.array([loss(ENCODING.params(row)) for row in wanted])
+    error = {name: np.abs(predicted(known, rows, wanted, loss) - truth).mean()
+             for name, known in (("with", Known(hints=hints)), ("without", Known()))}
+    assert error["with"] < 0.5 * error["without"]
+
+
+@pytest.mark.parametrize("name", ["lm-tiny", "seq2seq-small"])
+def test_costs_by_role_add_up(name):
+    space, prices = load_space(name), Prices({}, 16)
+    for arch in (space.smallest(), space.largest()):
+        whole, found = count(arch, 16), np.array(prices.by_role(arch)).reshape(-1, 2).sum(axis=0)
+        norms = sum(cost.params for cost in unit_costs(arch, 16) if cost.step.unit.role == "norm")
+        assert found.tolist() == [whole.params - norms, whole.macs]
+
+
+def test_a_search_that_is_told_both():
+    calls = []
+
+    def hints(some):
+        calls.append(len(some))
+        return [[cost(params)] for params in some]
+
+    sampler = PredictorSampler(exact={1: cost}, seed=0, n_startup=8, batch=8, hints=hints,
+                               active=lambda params: [name for name in params if name != "g11"])
+    study = run(32, sampler)
+    assert len({tuple(trial.params.values()) for trial in study.trials}) == 32
+    assert max(calls) > 50
