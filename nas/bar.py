@@ -19,6 +19,9 @@ from rich.progress import (
 EVERY_S = 30.0
 """How often a bar that cannot move on its line is printed anew."""
 
+MEMORY_S = 3600.0
+"""How far back the speed is taken from, at most: a step may take minutes."""
+
 
 class WorkBar(Progress):
     """A bar with what is done, some figures and the time left.
@@ -31,7 +34,7 @@ class WorkBar(Progress):
         columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
         columns += [MofNCompleteColumn()] if counts else []
         columns += [TextColumn("{task.fields[figures]}"), TimeRemainingColumn(elapsed_when_finished=True)]
-        super().__init__(*columns, console=console, redirect_stderr=False)
+        super().__init__(*columns, console=console, redirect_stderr=False, speed_estimate_period=MEMORY_S)
         self._printed = time.monotonic()
 
     def add_task(self, description: str, start: bool = True, total: float | None = 100.0, completed: int = 0,
@@ -55,4 +58,4 @@ class WorkBar(Progress):
         live = console.is_jupyter or (console.is_terminal and not console.is_dumb_terminal)
         if not live and time.monotonic() - self._printed >= EVERY_S and not self.finished:
             self._printed = time.monotonic()
-            console.print(self.get_renderable())
+            console.print(self.make_tasks_table([task for task in self.tasks if not task.finished]))

@@ -35,7 +35,7 @@ class Training:
 
 
 class Ranking:
-    """The ranking report of a run. Everything it measures is kept in the run's folder and used again."""
+    """The ranking report of a run. What it trains is kept in the run's folder and used again."""
 
     def __init__(self, run: RunDir, n: int, steps: int | None = None) -> None:
         config = run.config()

@@ -59,6 +59,20 @@ def test_a_terminal_has_its_bar_alone(clock, monkeypatch):
     assert [what for what in printed if what and not isinstance(what[0], Control)] == []
 
 
+def test_a_line_is_of_what_is_not_done_yet_and_tells_the_time_left(clock):
+    out = io.StringIO()
+    shown = bar.WorkBar(Console(file=out, width=100))
+    shown.get_time = lambda: clock[0]
+    done, left = shown.add_task("first", total=1), shown.add_task("then", total=5)
+    shown.advance(done)
+    for _ in range(3):
+        clock[0] += 100
+        shown.advance(left)
+    lines = [line.split() for line in out.getvalue().splitlines()]
+    assert [line[0] for line in lines] == ["then"] * 3
+    assert lines[-1][-1] == "0:03:20"
+
+
 def test_an_amount_of_seconds_is_not_counted():
     shown = bar.WorkBar(Console(quiet=True), counts=False)
     assert len(shown.columns) == len(bar.WorkBar(Console(quiet=True)).columns) - 1
