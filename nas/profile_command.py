@@ -51,7 +51,7 @@ class Bars(Watching):
         self.task: Any = None
 
     def _begin(self, what: str, total: float, figures: str) -> None:
-        self.task = self.bar.add_task(what, total=total, figures=figures)
+        self.task = self.bar.add(what, total, figures=figures)
 
     def compiling(self, total: int) -> None:
         """A new bar."""
@@ -59,7 +59,7 @@ class Bars(Watching):
 
     def compiled(self) -> None:
         """Move on."""
-        self.bar.advance(self.task)
+        self.bar.move(self.task)
 
     def timing(self, budget_s: float, workloads: int) -> None:
         """A new bar."""
@@ -67,11 +67,11 @@ class Bars(Watching):
 
     def timed(self, spent_s: float) -> None:
         """Move on."""
-        self.bar.update(self.task, completed=spent_s)
+        self.bar.move_to(self.task, spent_s)
 
     def timing_ended(self) -> None:
         """Complete the bar: where all intervals are tight, that is before the time is up."""
-        self.bar.update(self.task, completed=self.bar.tasks[self.task].total)
+        self.bar.finish(self.task)
 
 
 @dataclass(frozen=True)

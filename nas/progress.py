@@ -107,7 +107,7 @@ class Bar:
 
     def __init__(self, console: Console, steps: int, start: int, what: str = "training") -> None:
         self.bar = WorkBar(console)
-        self.task = self.bar.add_task(what, total=steps, completed=start)
+        self.task = self.bar.add(what, steps, start)
         self.clock, self.rate, self.valid = Clock(), 0.0, ""
 
     def on_step(self, report: StepReport) -> None:
@@ -132,8 +132,8 @@ class Bar:
 
     def _show(self, step: int, losses: Mapping[str, float]) -> None:
         shown = " / ".join(f"{loss:.3f} ({name})" for name, loss in losses.items())
-        figures = f"loss {shown}{self.valid}, {self.rate:,.0f} tokens/s"
-        self.bar.update(self.task, completed=step, figures=figures)
+        self.bar.say(self.task, f"loss {shown}{self.valid}, {self.rate:,.0f} tokens/s")
+        self.bar.move_to(self.task, step)
 
     def on_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
         """Show the validation loss from now on."""

@@ -36,30 +36,30 @@ def rank(run: str, n: int, steps: int | None, workers: int, address: str, consol
 
 def _train(ranking: Ranking, bar: WorkBar, workers: int, address: str, stop: Callable[[], bool]) -> bool:
     trainings, kind = ranking.trainings(), ranking.run.config().task
-    task = bar.add_task(f"training {len(trainings)} from scratch", total=len(trainings) * ranking.recipe.steps)
+    task = bar.add(f"training {len(trainings)} from scratch", len(trainings) * ranking.recipe.steps)
     if workers == 1:
         for i, training in enumerate(trainings):
             if not train_one(training, kind, ranking.prepared, _Steps(bar, task, i * training.recipe.steps), stop):
                 return False
-            bar.update(task, completed=(i + 1) * training.recipe.steps)
+            bar.move_to(task, (i + 1) * training.recipe.steps)
         return True
     from nas.cluster import cluster, in_parallel
 
     with cluster(address, workers):
         calls, on_gpu = [(training, kind) for training in trainings], ranking.recipe.device != "cpu"
         for _ in in_parallel(train_one, calls, ranking.prepared, workers, on_gpu, stop):
-            bar.advance(task, ranking.recipe.steps)
+            bar.move(task, ranking.recipe.steps)
     return not stop()
 
 
 def _evaluate(ranking: Ranking, bar: WorkBar, stop: Callable[[], bool]) -> list[float] | None:
     """The inherited losses; None where it was stopped."""
-    task, found = bar.add_task("evaluating in the supernet", total=len(ranking.chosen)), []
+    task, found = bar.add("evaluating in the supernet", len(ranking.chosen)), []
     for loss in ranking.inherited():
         if stop():
             return None
         found.append(loss)
-        bar.advance(task)
+        bar.move(task)
     return found
 
 
@@ -71,7 +71,7 @@ class _Steps(Silent):
 
     def on_step(self, report: StepReport) -> None:
         """Move on."""
-        self.bar.update(self.task, completed=self.before + report.step + 1)
+        self.bar.move_to(self.task, self.before + report.step + 1)
 
 
 def report_table(report: Report) -> RenderableType:

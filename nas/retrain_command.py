@@ -150,10 +150,10 @@ def _run_on_ray(jobs: Sequence[Job], prepared: Prepared, where: Cluster, console
     on_gpu, calls = jobs[0].config.training.device != "cpu", [(job.anywhere(),) for job in jobs]
     found: dict[str, Retrained] = {}
     with cluster(where.address, where.concurrency or 1, option="--concurrency"), WorkBar(console) as bar:
-        task = bar.add_task(f"retraining {len(jobs)} subnets", total=len(jobs))
+        task = bar.add(f"retraining {len(jobs)} subnets", len(jobs))
         for done in in_parallel(retrain, calls, prepared, where.concurrency or len(jobs), on_gpu, stop):
             found[done.before.path.name] = done
-            bar.advance(task)
+            bar.move(task)
     done_here = ((job, found.get(job.subnet.path.name)) for job in jobs)
     return [Retrained(job.subnet, replace(done.after, path=job.out), done.progress) for job, done in done_here if done]
 

@@ -180,7 +180,7 @@ class _Bar:
     def __init__(self, made: Search, rows: Trials, console: Console) -> None:
         self.made, self.rows = made, rows
         self.bar = WorkBar(console)
-        self.task = self.bar.add_task("searching", total=made.config.trials, completed=made.done)
+        self.task = self.bar.add("searching", made.config.trials, made.done)
         self.maximise = [measure.maximise for measure in made.objectives]
         self.front = self.box = np.zeros((0, len(self.maximise)))
         self.failed, self.volume, self.changed, self.next_volume = 0, "", False, 0.0
@@ -199,7 +199,7 @@ class _Bar:
         self.rows.add(trial)
         self._note(trial)
         if trial.state != TrialState.PRUNED:
-            self.bar.advance(self.task)
+            self.bar.move(self.task)
         self._show()
 
     def _note(self, trial: FrozenTrial) -> None:
@@ -224,7 +224,7 @@ class _Bar:
         says = f"front {len(self.front)}{self.volume}"
         if self.failed:
             says += f", failed {self.failed}"
-        self.bar.update(self.task, figures=says)
+        self.bar.say(self.task, says)
 
 
 def pareto_of(run: str, device: str | None, as_json: bool) -> dict[str, Any] | RenderableType:

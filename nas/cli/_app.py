@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console, RenderableType
@@ -83,11 +83,14 @@ class _Console(Console):
 def screen(as_json: bool = False) -> Console:
     """A console on stdout; into a pipe or file it has room for whole tables. Beside JSON it is on stderr."""
     if as_json:
-        return Console(stderr=True, highlight=False)
+        return Console(stderr=True, highlight=False, width=_width(sys.stderr))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a sign the terminal lacks is no reason to stop
-    fixed = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return _Console(highlight=False, width=None if fixed else 160)
+    return _Console(highlight=False, width=_width(sys.stdout))
+
+
+def _width(stream: TextIO) -> int | None:
+    return None if stream.isatty() or "COLUMNS" in os.environ else 160
 
 
 def show_result(what: dict[str, Any] | RenderableType) -> None:

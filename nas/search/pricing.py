@@ -15,7 +15,7 @@ from search_spaces import Architecture, InputError
 from search_spaces.units import SUBLAYERS
 
 Floats = NDArray[np.float64]
-ROLES = ("embedding", *SUBLAYERS, "head")
+ROLES = ("embedding", *SUBLAYERS, "norm", "head")
 
 
 class Prices:
@@ -45,12 +45,11 @@ class Prices:
         return device.predict_many(archs, measure.phase)
 
     def by_role(self, arch: Architecture) -> list[float]:
-        """Where its cost is: for each stack the parameters and multiply-adds of embeddings, mixers and so on."""
+        """Where its cost is: for each stack the parameters and multiply-adds of each role."""
         sums = {(stack, role): [0.0, 0.0] for stack in arch.stacks for role in ROLES}
         for cost in unit_costs(arch, self.seq_len):
-            if (cost.step.stack, cost.step.unit.role) in sums:
-                one = sums[cost.step.stack, cost.step.unit.role]
-                one[0], one[1] = one[0] + cost.params, one[1] + cost.macs
+            one = sums[cost.step.stack, cost.step.unit.role]
+            one[0], one[1] = one[0] + cost.params, one[1] + cost.macs
         return [value for one in sums.values() for value in one]
 
     def device(self, name: str) -> LatencyModel:

@@ -13,66 +13,72 @@ from nas import bar
 def clock(monkeypatch):
     """A clock that the test moves."""
     now = [0.0]
-    monkeypatch.setattr(bar.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(bar, "monotonic", lambda: now[0])
     return now
 
 
-def work(shown, clock, seconds, steps=4):
+def console(width=100, terminal=False):
+    return Console(file=io.StringIO(), width=width, force_terminal=terminal)
+
+
+def work(shown, clock, seconds, steps=4, figures="loss"):
     """Do so many steps, each of so many seconds."""
     with shown:
-        task = shown.add_task("working", total=steps)
+        task = shown.add("working", steps)
+        shown.progress.get_time = lambda: clock[0]
         for step in range(steps):
             clock[0] += seconds
-            shown.update(task, completed=step + 1, figures=f"loss {step}")
+            shown.say(task, f"{figures} {step}")
+            shown.move_to(task, step + 1)
 
 
-def lines(clock, seconds, **console):
-    out = io.StringIO()
-    work(bar.WorkBar(Console(file=out, width=100, **console)), clock, seconds)
-    return [line.split() for line in out.getvalue().splitlines()]
+def lines(to):
+    return [line.split() for line in to.file.getvalue().splitlines()]
 
 
 def test_a_file_gets_a_line_now_and_then_and_the_last(clock):
-    found = lines(clock, bar.EVERY_S / 2)
-    assert [(line[0], line[2], line[-2]) for line in found] == [("working", "2/4", "1"), ("working", "4/4", "3")]
+    work(bar.WorkBar(to := console()), clock, bar.EVERY_S / 2)
+    assert [line[:4] for line in lines(to)] == [["working", "2/4", "loss", "1"], ["working", "4/4", "loss", "3"]]
 
 
 def test_a_file_gets_no_line_of_work_that_is_soon_done(clock):
-    assert len(lines(clock, 0.1)) == 1
+    work(bar.WorkBar(to := console()), clock, 0.1)
+    assert len(lines(to)) == 1
 
 
-def test_advancing_counts_as_well(clock):
-    out = io.StringIO()
-    shown = bar.WorkBar(Console(file=out, width=100))
-    task = shown.add_task("working", total=3)
-    for _ in range(2):
-        clock[0] += bar.EVERY_S
-        shown.advance(task)
-    assert [line.split()[2] for line in out.getvalue().splitlines()] == ["1/3", "2/3"]
+def test_a_line_has_room_for_what_a_training_says(clock):
+    says = "loss 5.771 (largest) / 5.902 (smallest), valid 5.361, 12,345 tokens/s"
+    work(bar.WorkBar(to := console(width=160)), clock, bar.EVERY_S, figures=says)
+    assert all("tokens/s" in line and ":" in line[-1] and "/4" in line[1] for line in lines(to))
+
+
+def test_a_line_is_of_what_is_not_done_yet_and_tells_the_time_left(clock):
+    shown = bar.WorkBar(to := console())
+    shown.progress.get_time = lambda: clock[0]
+    done, left = shown.add("first", 1), shown.add("then", 5)
+    shown.move(done)
+    for _ in range(3):
+        clock[0] += 100
+        shown.move(left)
+    assert [line[0] for line in lines(to)] == ["then"] * 3
+    assert lines(to)[-1][-1] == "0:03:20"
 
 
 def test_a_terminal_has_its_bar_alone(clock, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
     printed = []
-    shown = bar.WorkBar(Console(file=io.StringIO(), force_terminal=True, width=100))
-    monkeypatch.setattr(shown.console, "print", lambda *what, **how: printed.append(what))
+    shown = bar.WorkBar(to := console(terminal=True))
+    monkeypatch.setattr(to, "print", lambda *what, **how: printed.append(what))
     work(shown, clock, 10 * bar.EVERY_S)
     assert [what for what in printed if what and not isinstance(what[0], Control)] == []
 
 
-def test_a_line_is_of_what_is_not_done_yet_and_tells_the_time_left(clock):
-    out = io.StringIO()
-    shown = bar.WorkBar(Console(file=out, width=100))
-    shown.get_time = lambda: clock[0]
-    done, left = shown.add_task("first", total=1), shown.add_task("then", total=5)
-    shown.advance(done)
-    for _ in range(3):
-        clock[0] += 100
-        shown.advance(left)
-    lines = [line.split() for line in out.getvalue().splitlines()]
-    assert [line[0] for line in lines] == ["then"] * 3
-    assert lines[-1][-1] == "0:03:20"
-
-
 def test_an_amount_of_seconds_is_not_counted():
-    shown = bar.WorkBar(Console(quiet=True), counts=False)
-    assert len(shown.columns) == len(bar.WorkBar(Console(quiet=True)).columns) - 1
+    shown = bar.WorkBar(console(), counts=False)
+    assert len(shown.progress.columns) == len(bar.WorkBar(console()).progress.columns) - 1
+
+
+def test_what_is_finished_early_is_whole(clock):
+    shown = bar.WorkBar(console())
+    shown.finish(task := shown.add("working", 7))
+    assert shown.progress.tasks[task].finished

@@ -44,5 +44,5 @@ def test_the_bar_shows_the_same_of_steps_and_of_rows(tmp_path, clock):
         observer.clock.since -= 50
         observer.on_step(report(0))
     bars[1].show_rows(progress.read_rows(tmp_path / "metrics.csv"))
-    shown = [bar.bar.tasks[0].fields["figures"] for bar in bars]
+    shown = [bar.bar.progress.tasks[0].fields["figures"] for bar in bars]
     assert shown == ["loss 2.000 (largest) / 3.000 (smallest), 2 tokens/s"] * 2

@@ -88,7 +88,7 @@ def _spread(points: Floats) -> Iterator[int]:
 
 
 def _greedy(values: Floats, seen: Indices, fresh: Indices, n: int, rng: np.random.Generator) -> list[int]:
-    """Points that add the most hypervolume; most are chosen by what is expected, some by what may be."""
+    """Points that add the most hypervolume; by turns of what is expected and of what may be."""
     views = values.shape[2]
     lists = [fresh[best(values[fresh, :, view], np.zeros(len(fresh)), SHORTLIST)] for view in range(views)]
     gains = [Gains(values[seen, :, view], values[some, :, view], rng) for view, some in enumerate(lists)]

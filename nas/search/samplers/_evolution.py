@@ -51,7 +51,7 @@ def _offspring(pool: Pool, ranked: Indices, guide: Guide, view: int, n: int, rng
 
 def _children(ranked: Floats, active: NDArray[np.bool_], encoding: Encoding, n: int,
               rng: np.random.Generator) -> Floats:
-    """Children of rows that stand in order, the better of two drawn being a parent; so many changes should matter."""
+    """Children of rows that stand in order, the better of two drawn being a parent, with changes that mostly matter."""
     first, second = rng.integers(len(ranked), size=(2, 2, n)).min(axis=1)
     mixing = rng.random((n, 1)) < 0.7
     from_second = mixing & (rng.random((n, ranked.shape[1])) < 0.5)

@@ -112,7 +112,8 @@ class Ledger:
             row = self.encoding.row(trial.params)
         except (KeyError, ValueError):
             return None
-        return row, self.known.facts([{name: trial.params[name] for name in self.encoding.names}])[0]
+        params = {name: trial.params[name] for name in self.encoding.names}
+        return row, self.known.facts([params], [self.known.name(params)])[0]
 
 
 class Batch:

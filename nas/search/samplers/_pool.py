@@ -16,7 +16,7 @@ from search_spaces.errors import InputError
 
 @dataclass(frozen=True)
 class Fact:
-    """What is known of some parameters: see `Known`. Missing names of active ones mean all of them."""
+    """What is known of some parameters: see `Known`. `active` is None where all of them matter."""
 
     name: Hashable
     exact: tuple[float, ...]
@@ -45,18 +45,20 @@ class Known:
         """The name of the architecture of these parameters."""
         return self.key(dict(params)) if self.key else tuple(params.values())
 
-    def facts(self, some: Sequence[Params]) -> list[Fact]:
-        """What is known of parameters."""
-        return [Fact(self.name(one), tuple(exact.tolist()), self.violation(one),
+    def facts(self, some: Sequence[Params], names: Sequence[Hashable]) -> list[Fact]:
+        """What is known of parameters of these names."""
+        if not some:
+            return []
+        return [Fact(name, tuple(exact.tolist()), self.violation(one),
                      frozenset(self.active(dict(one))) if self.active else None, hints)
-                for one, exact, hints in zip(some, self.values(some), self._hints(some))]
+                for one, name, exact, hints in zip(some, names, self.values(some), self._hints(some))]
 
     def _hints(self, some: Sequence[Params]) -> list[tuple[float, ...]]:
         if self.hints is None:
             return [()] * len(some)
         found = [tuple(map(float, one)) for one in self.hints([dict(one) for one in some])]
-        if len(found) != len(some) or len({len(one) for one in found}) > 1:
-            raise InputError("hints", f"{len(found)} rows for {len(some)} parameters; allowed: one each, all as long")
+        if len(found) != len(some):
+            raise InputError("hints", f"{len(found)} rows for {len(some)} parameters")
         return found
 
     def values(self, some: Sequence[Params]) -> Floats:
@@ -99,13 +101,15 @@ class Pool:
 
     def add(self, rows: Floats) -> NDArray[np.int64]:
         """Take in rows. Returns where each one's architecture stands in the pool."""
-        fresh: list[tuple[Floats, Params]] = []
+        fresh: list[tuple[Floats, Params, Hashable]] = []
         for row in rows:
             if row.tobytes() not in self._seen:
                 params = self.encoding.params(row)
-                if self._enter(row, self.known.name(params)):
-                    fresh.append((row, params))
-        self._describe([row for row, _ in fresh], self.known.facts([params for _, params in fresh]))
+                name = self.known.name(params)
+                if self._enter(row, name):
+                    fresh.append((row, params, name))
+        facts = self.known.facts([params for _, params, _ in fresh], [name for _, _, name in fresh])
+        self._describe([row for row, _, _ in fresh], facts)
         return np.array([self._seen[row.tobytes()] for row in rows], dtype=np.int64)
 
     def add_trials(self, rows: Sequence[Floats], facts: Sequence[Fact]) -> NDArray[np.int64]:
@@ -130,6 +134,9 @@ class Pool:
         undefined = ~np.isfinite(exact).all(axis=1)
         violation = np.where(undefined, math.inf, [fact.violation for fact in facts])
         active = [[fact.active is None or name in fact.active for name in self.encoding.names] for fact in facts]
+        lengths = {len(fact.hints) for fact in facts} | ({self.hints.shape[1]} if len(self.hints) else set())
+        if len(lengths) > 1:
+            raise InputError("hints", f"rows of {' and '.join(map(str, sorted(lengths)))} numbers; all need as many")
         hints = np.nan_to_num(np.array([fact.hints for fact in facts]).reshape(len(facts), -1), posinf=0.0, neginf=0.0)
         self.rows = np.concatenate([self.rows, rows])
         self.exact = np.concatenate([self.exact, np.where(undefined[:, None], 0.0, exact * self._signs)])

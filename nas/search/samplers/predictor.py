@@ -43,7 +43,8 @@ class PredictorSampler(BaseSampler):
         distributions: the parameters of every trial. Without them, they are known after the first trial, which is
             random then.
         active: the names of the parameters that matter, given the others: a model is not told of the rest.
-        hints: for many parameters in one call, numbers that a learnt objective may go with, such as multiply-adds.
+        hints: for many parameters in one call, numbers that a learnt objective may go with, such as multiply-adds;
+            what is not finite counts as 0.
         n_startup: how many trials are spread over the exact objectives before any is predicted.
         batch: how many trials are proposed between two fits; at first half as many, for then each tells more.
     """

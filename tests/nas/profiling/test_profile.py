@@ -127,7 +127,7 @@ def test_bars_of_timing_end_complete(monkeypatch) -> None:
     monkeypatch.setattr(profile_command.Bars, "__init__", kept)
     for arguments in ((), (), ("--check", "-n", "6")):
         assert profile(*arguments) == 0
-    tasks = [task for bars in made for task in bars.bar.tasks if task.description == "timing"]
+    tasks = [task for bars in made for task in bars.bar.progress.tasks if task.description == "timing"]
     assert len(tasks) == 4 and all(task.finished for task in tasks)
 
 

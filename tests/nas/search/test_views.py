@@ -1,18 +1,22 @@
 """What the predictor expects of points it has not seen."""
 
 import math
+import random
 
 import numpy as np
 import pytest
 from optuna.distributions import CategoricalDistribution
 
-from nas.costs import count, unit_costs
+from nas.costs import count
+from nas.search.config import SearchConfig
 from nas.search.pricing import Prices
 from nas.search.samplers import PredictorSampler
 from nas.search.samplers._encoding import Encoding
 from nas.search.samplers._pool import Known, Pool
 from nas.search.samplers._views import Evaluated, Predictions
-from search_spaces import load_space
+from nas.search.samplers.predictor import make
+from nas.search.stage import Search
+from search_spaces import InputError, load_space
 from tests.nas.search.test_predictor import cost, run
 
 NAMES = [f"g{i}" for i in range(8)]
@@ -70,8 +74,41 @@ def test_costs_by_role_add_up(name):
     space, prices = load_space(name), Prices({}, 16)
     for arch in (space.smallest(), space.largest()):
         whole, found = count(arch, 16), np.array(prices.by_role(arch)).reshape(-1, 2).sum(axis=0)
-        norms = sum(cost.params for cost in unit_costs(arch, 16) if cost.step.unit.role == "norm")
-        assert found.tolist() == [whole.params - norms, whole.macs]
+        assert found.tolist() == [whole.params, whole.macs]
+
+
+def test_what_a_search_knows_of_its_space_reaches_the_model(searchable):
+    search = Search(searchable, SearchConfig(objectives=("loss", "params")))
+    problem, rng = search.problem(), random.Random(0)
+    some = [{name: rng.choice(values) for name, values in search.space.genes.items()} for _ in range(5)]
+    facts = make(problem, 0)._known.facts(some, range(5))
+    for params, fact in zip(some, facts):
+        arch, used = search.space.read(params)
+        assert fact.active == used
+        assert list(fact.hints) == search.prices.by_role(arch)
+        assert fact.exact == (count(arch, 8).params,)
+
+
+def test_where_nothing_is_new_nobody_is_asked():
+    def hints(some):
+        assert some
+        return [[1.0] for _ in some]
+
+    def costs(some):
+        assert some
+        return [float(params["g0"]) for params in some]
+
+    space = {name: CategoricalDistribution((0, 1)) for name in NAMES[:2]}
+    sampler = PredictorSampler(exact_many={1: costs}, hints=hints, distributions=space, seed=0, n_startup=2, batch=2)
+    study = run(8, sampler, space=space, values=lambda params: (float(params["g1"]), float(params["g0"])))
+    assert len({tuple(trial.params.values()) for trial in study.trials}) == 4
+
+
+def test_hints_of_different_lengths_are_refused():
+    pool = Pool(ENCODING, Known(hints=lambda some: [[1.0] * (1 + params["g0"]) for params in some]), np.empty(0))
+    with pytest.raises(InputError, match="hints: rows of 1 and 2 numbers"):
+        for first in range(2):
+            pool.add(np.eye(1, len(NAMES)) * first)
 
 
 def test_a_search_that_is_told_both():
