@@ -16,6 +16,8 @@ RANDOM = 128
 LISTED = 4096
 SHORTLIST = 160
 PARENTS = 192
+POPULATIONS = 3
+"""How many views have a population of their own: points that only a draw thinks well of have to be found, too."""
 CAUTION = 2
 """One point in this many is chosen by one of the draws, in turn."""
 
@@ -45,7 +47,8 @@ def improve(pool: Pool, taken: set[int], seen: Evaluated, exact: list[int], n: i
     judge = Predictions(pool, seen, exact, rng)
     _fill(pool, rng)
     strangers = np.arange(len(pool))[-RANDOM // 4:]
-    values = evolve(pool, judge, np.concatenate([seen.indices[order], strangers]), 1, rng)
+    values = evolve(pool, judge, np.concatenate([seen.indices[order], strangers]),
+                    min(POPULATIONS, judge.views), rng)
     fresh = _fresh(pool, taken, np.arange(len(pool)))
     chosen = _greedy(values, np.unique(seen.indices), fresh, n, rng) if len(fresh) else []
     return [*chosen, *(one for one in fresh[::-1].tolist() if one not in set(chosen))]

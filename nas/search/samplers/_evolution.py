@@ -16,7 +16,7 @@ Indices = NDArray[np.int64]
 Judge = Callable[[Indices], Floats]
 """What each view thinks of points of a pool: points by objectives by views, all minimised."""
 GENERATIONS = 8
-CANDIDATES = 960
+CANDIDATES = 1440
 SIZE = 48
 CHANGES = np.array([1, 1, 2, 4])
 

@@ -30,6 +30,9 @@ class Predictions:
 
     Args:
         exact: the numbers of the exact objectives, as the pool has them.
+
+    Attributes:
+        views: how many there are; one where nothing is learnt.
     """
 
     def __init__(self, pool: Pool, seen: Evaluated, exact: list[int], rng: np.random.Generator) -> None:
@@ -43,10 +46,11 @@ class Predictions:
         self._models = {objective: Process(*self._features(indices), values[:, objective], DRAWS, rng)
                         for objective in range(values.shape[1]) if objective not in exact}
         self._n_objectives = values.shape[1]
+        self.views = 1 + DRAWS if self._models else 1
 
     def __call__(self, indices: Indices) -> Floats:
         """Points by objectives by views."""
-        found = np.empty((len(indices), self._n_objectives, 1 + DRAWS if self._models else 1))
+        found = np.empty((len(indices), self._n_objectives, self.views))
         for column, objective in enumerate(self._exact):
             found[:, objective, :] = self._pool.exact[indices, column, None]
         columns, _ = self._features(indices)
