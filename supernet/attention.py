@@ -35,7 +35,8 @@ class MultiHead(nn.Module):
         self.k = nn.Linear(memory_dim, n_kv_heads * head_dim, bias=bias)
         self.v = nn.Linear(memory_dim, n_kv_heads * head_dim, bias=bias)
         self.o = nn.Linear(n_heads * head_dim, out_dim, bias=bias)
-        self.rotary = Table(partial(rotations, rotary_length, head_dim)) if rotary_length else None
+        self.rotary = Table(partial(rotations, rotary_length, head_dim),
+                            (2, rotary_length, head_dim)) if rotary_length else None
         self.drop = nn.Dropout(0.0)
 
     def forward(self, x: Tensor, memory: Tensor | None, mask: Tensor | None, record: Record | None,

@@ -13,14 +13,16 @@ class Table(nn.Module):
 
     Args:
         make: computes it; called on the CPU whatever the surrounding default device is.
+        shape: of what it gives. On the meta device nothing is computed: there, the first `arange` takes seconds.
     """
 
     values: Tensor
 
-    def __init__(self, make: Callable[[], Tensor]) -> None:
+    def __init__(self, make: Callable[[], Tensor], shape: tuple[int, ...]) -> None:
         super().__init__()
         self.make = make
-        self.register_buffer("values", make() if torch.empty(0).is_meta else self.compute(), persistent=False)
+        self.register_buffer("values", torch.empty(shape) if torch.empty(0).is_meta else self.compute(),
+                             persistent=False)
 
     def compute(self) -> Tensor:
         """The table on the CPU."""

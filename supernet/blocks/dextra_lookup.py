@@ -31,7 +31,7 @@ class DextraLookup(nn.Module):
         self.dextra = make()
         self.target_dextra = make() if sides == 2 else None
         self.place = table(context, width) if positions == "learned" else None
-        self.waves = Table(partial(sinusoids, context, width)) if positions == "sinusoidal" else None
+        self.waves = Table(partial(sinusoids, context, width), (context, width)) if positions == "sinusoidal" else None
         self.drop = nn.Dropout(0.0)
 
     def forward(self, tokens: Tensor, types: Tensor | None = None, target: bool = False, position: int = 0) -> Tensor:

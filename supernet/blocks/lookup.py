@@ -40,7 +40,7 @@ class Lookup(nn.Module):
         self.table = table(vocab_size, rank)
         self.project = nn.Linear(rank, width, bias=bias) if rank != width else None
         self.place = table(context, at) if positions == "learned" else None
-        self.waves = Table(partial(sinusoids, context, at)) if positions == "sinusoidal" else None
+        self.waves = Table(partial(sinusoids, context, at), (context, at)) if positions == "sinusoidal" else None
         self.types = table(n_types, at) if n_types else None
         self.norm = make_norm(norm, at) if norm_after else None
         self.drop = nn.Dropout(0.0)
