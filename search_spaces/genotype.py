@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from search_spaces import kinds
@@ -72,6 +73,7 @@ def assemble(space: SearchSpace, settings: Mapping[str, Value], embedding: Block
 
 def _layers(stack: StackSpace, kept: tuple[int, ...], sharing: Sharing, scaling: Scaling | None, read: Any,
             block: Any) -> Iterator[Layer]:
+    @cache
     def part(role: str, position: int) -> BlockConfig | None:
         slot = kept[position]
         alternatives = stack.layers[str(read(stack.family, slot))].get(role)

@@ -283,5 +283,7 @@ class Kind:
 
 def match(value: object, choices: tuple[Value, ...]) -> Value | None:
     """The choice that equals a value, or None; true and 1 are not the same."""
-    return next((choice for choice in choices
-                 if value == choice and isinstance(value, bool) == isinstance(choice, bool)), None)
+    for choice in choices:
+        if value == choice and isinstance(value, bool) == isinstance(choice, bool):
+            return choice
+    return None
