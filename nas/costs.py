@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from nas.macs import unit_macs
 from search_spaces import kinds
@@ -104,6 +105,7 @@ def count_params(arch: Architecture) -> int:
     return sum(unit_params(unit) for unit in {step.path: step.unit for step in plan(arch)}.values())
 
 
+@lru_cache(maxsize=100_000)
 def unit_params(unit: Unit) -> int:
     """Learned numbers of a unit."""
     return sum(entry.numel for entry in unit_entries(unit) if not entry.is_buffer)
