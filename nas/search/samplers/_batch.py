@@ -16,6 +16,8 @@ RANDOM = 128
 LISTED = 4096
 SHORTLIST = 160
 PARENTS = 192
+RECENT = 640
+"""How many of the latest trials are judged beside the best: a batch takes no longer after thousands of trials."""
 POPULATIONS = 3
 """How many views have a population of their own: points that only a draw thinks well of have to be found, too."""
 CAUTION = 2
@@ -26,7 +28,8 @@ def start(pool: Pool, taken: set[int], n: int, rng: np.random.Generator) -> list
     """Points to begin with: by turns far from the others in the exact objectives, and drawn at random."""
     drawn = _fill(pool, rng)
     if pool.exact.shape[1] or pool.violation[drawn].any():
-        evolve(pool, _ends(pool), np.arange(len(pool)), max(2 * pool.exact.shape[1], 1), rng)
+        everything = np.arange(len(pool))
+        evolve(pool, _ends(pool), everything, everything, max(2 * pool.exact.shape[1], 1), rng)
     fresh = _fresh(pool, taken, np.arange(len(pool)))
     lots = iter(_fresh(pool, taken, rng.permutation(drawn)).tolist())
     chosen: dict[int, None] = {}
@@ -44,13 +47,14 @@ def improve(pool: Pool, taken: set[int], seen: Evaluated, exact: list[int], n: i
             rng: np.random.Generator) -> list[int]:
     """Points that are expected to add the most to the front."""
     order = best(seen.values, np.zeros(len(seen.values)), PARENTS)
-    judge = Predictions(pool, seen, exact, rng)
+    judge, tried = Predictions(pool, seen, exact, rng), len(pool)
     _fill(pool, rng)
     strangers = np.arange(len(pool))[-RANDOM // 4:]
-    values = evolve(pool, judge, np.concatenate([seen.indices[order], strangers]),
+    judged = np.union1d(seen.indices[order], np.arange(max(tried - RECENT, 0), len(pool)))
+    values = evolve(pool, judge, judged, np.concatenate([seen.indices[order], strangers]),
                     min(POPULATIONS, judge.views), rng)
     fresh = _fresh(pool, taken, np.arange(len(pool)))
-    chosen = _greedy(values, np.unique(seen.indices), fresh, n, rng) if len(fresh) else []
+    chosen = _greedy(values, np.intersect1d(seen.indices, judged), fresh, n, rng) if len(fresh) else []
     return [*chosen, *(one for one in fresh[::-1].tolist() if one not in set(chosen))]
 
 

@@ -21,13 +21,17 @@ SIZE = 48
 CHANGES = np.array([1, 1, 2, 4])
 
 
-def evolve(pool: Pool, judge: Judge, parents: Indices, views: int, rng: np.random.Generator) -> Floats:
+def evolve(pool: Pool, judge: Judge, judged: Indices, parents: Indices, views: int,
+           rng: np.random.Generator) -> Floats:
     """Search the pool's space from some of its points. Returns what every view thinks of every point of the pool.
 
     Args:
+        judged: which points of the pool to judge, the parents and the latest among them; the others are infinitely bad.
         views: how many have a population, the first ones; the others only look on.
     """
-    values = judge(np.arange(len(pool)))
+    first = judge(judged)
+    values = np.full((len(pool), *first.shape[1:]), np.inf)
+    values[judged] = first
     populations = [parents[best(values[parents, :, view], pool.violation[parents], SIZE)] for view in range(views)]
     count = max(CANDIDATES // GENERATIONS // views // 2, 1)
     for _ in range(GENERATIONS):
