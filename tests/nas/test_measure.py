@@ -15,7 +15,7 @@ from nas.subnet import Subnet
 from search_spaces import load_space
 from supernet import Transformer
 from tests import shipments
-from tests.nas.profiling.test_profile import made_up, profile  # noqa: F401 - a fixture, used by all tests here
+from tests.nas.profiling.made_up import made_up_machine, profile  # noqa: F401 - a fixture, used by all tests here
 from tests.nas.runs import nas, refused
 
 RUN = Path("runs", "first")

@@ -13,7 +13,7 @@ import yaml
 from hardware_profiles.runtimes import torch_eager
 from nas.subnet import Subnet
 from supernet import Transformer
-from tests.nas.profiling.test_profile import made_up_seconds
+from tests.nas.profiling.made_up import made_up_seconds
 from tests.nas.runs import nas
 
 DEMO = Path(__file__).parents[3] / "examples" / "demo.yaml"

@@ -19,7 +19,7 @@ from nas.pipeline import stages
 from nas.pipeline.reading import parse_pipeline
 from nas.pipeline.stages import STAGES, after
 from nas.run_dir import RunDir
-from tests.nas.profiling.test_profile import made_up_seconds
+from tests.nas.profiling.made_up import made_up_seconds
 from tests.nas.runs import nas, refused
 
 DEVICE = """

@@ -1,4 +1,4 @@
-"""`nas profile`, `--check`, `--from` and `nas latency` on a machine whose times are made up."""
+"""`nas profile`, `--check` and `nas latency` on a machine whose times are made up."""
 
 from __future__ import annotations
 
@@ -13,59 +13,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 import search_spaces
 from hardware_profiles import LatencyModel, load_profile
 from hardware_profiles.provenance import ProfileWarning
 from hardware_profiles.runtimes import torch_eager
-from hardware_profiles.stored import Conditions
 from nas import profile_command
 from nas.cli import main
 from nas.profiling.choice import draw_models
-from nas.profiling.work import _Traffic, work_of
 from nas.profiling.workloads import Workload
 from nas.run_dir import locked
 from search_spaces import load_space
-
-AT = Conditions(batch=1, length=128, past=64)
-DEVICE = """
-schema_version: 1
-name: made-up
-description: a machine that takes a microsecond for every kernel and for every ten thousand bytes
-kind: cpu
-runtime: torch-eager
-timing: {least_rounds: 3, most_rounds: 3, calibration: 8, copies: 2}
-"""
-
-
-def made_up_seconds(module, inputs) -> float:
-    """A law of what the module does when it runs."""
-    with torch.no_grad(), _Traffic() as traffic:
-        module(*inputs)
-    return 1e-4 + 1e-10 * traffic.moved_bytes + 1e-6 * traffic.kernels
-
-
-@pytest.fixture(autouse=True)
-def made_up(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    calls = {"n": 0, "slower": 1.0}
-
-    def load(module, inputs, options):
-        seconds = made_up_seconds(module, inputs)
-
-        def run() -> float:
-            calls["n"] += 1
-            return calls["slower"] * seconds * (1 + 1e-4 * (calls["n"] % 7))
-        return run
-    monkeypatch.setattr(torch_eager, "load", load)
-    monkeypatch.setattr("nas.profiling.stage.fit_memory", lambda *_: None)
-    (tmp_path / "made-up.yaml").write_text(DEVICE)
-    return calls
-
-
-def profile(*arguments: str) -> int:
-    return main(["profile", "made-up.yaml", "--space", "lm-tiny", "--budget", "10m", *arguments])
+from tests.nas.profiling.made_up import AT, DEVICE, made_up_machine, made_up_seconds, profile  # noqa: F401 - a fixture
 
 
 def test_a_profile_predicts_models_it_has_not_seen() -> None:
@@ -248,50 +207,6 @@ def test_mistakes_get_one_sentence(arguments, says: str, capsys) -> None:
     assert says in err and len(err.strip().splitlines()) == 1
 
 
-def measurements(path: Path, law, n: int = 40, column: str = "architecture") -> None:
-    archs = draw_models(load_space("lm-tiny"), n, "measured elsewhere", avoid=set())
-    rng = np.random.default_rng(0)
-    lines = [f"{column},ms"]
-    for arch in archs:
-        text = arch.to_json().replace('"', '""') if column == "architecture" else arch.key
-        lines.append(f'"{text}",{law(arch) * (1 + 0.01 * rng.standard_normal())}')
-        (path.parent / f"{arch.key}.json").write_text(arch.to_json())
-    path.write_text("\n".join(lines) + "\n")
-
-
-def whole_law(arch) -> float:
-    work = work_of(Workload("prefill", arch), AT)
-    return 1.0 + work.macs / 1e7 + work.kernels / 50
-
-
-@pytest.mark.parametrize("column", ["architecture", "key"])
-def test_whole_models_alone_make_a_profile(column: str, tmp_path: Path) -> None:
-    measurements(tmp_path / "times.csv", whole_law, column=column)
-    assert profile("--from", "times.csv") == 0
-    latency = LatencyModel.load("made-up")
-    fresh = draw_models(load_space("lm-tiny"), 10, "never seen", avoid=set())
-    errors = latency.predict_many(fresh) / np.array([whole_law(arch) for arch in fresh]) - 1
-    assert np.abs(errors).mean() < 0.05
-    low, high = latency.interval(fresh[0])
-    assert low < latency.predict(fresh[0]) < high
-
-
-def test_latencies_that_do_not_depend_on_the_architecture_are_refused(tmp_path: Path, capsys) -> None:
-    measurements(tmp_path / "times.csv", lambda arch: 5.0)
-    assert profile("--from", "times.csv") == 2
-    assert "does not depend on the architecture" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("text", "says"), [
-    ("a,b\n1,2\n", "needs a column ms or latency_ms"), ("key,ms\nabc,1\n", "the key 'abc' is no known architecture"),
-    ("architecture,ms\n{,1\n", "line 2: not valid JSON"),
-])
-def test_wrong_measurements_say_where(text: str, says: str, tmp_path: Path, capsys) -> None:
-    (tmp_path / "times.csv").write_text(text)
-    assert profile("--from", "times.csv") == 2
-    assert says in capsys.readouterr().err
-
-
 def test_an_estimated_device_is_marked_everywhere(capsys) -> None:
     assert main(["profile", "raspberry-pi-5-estimated", "--space", "lm-tiny"]) == 0
     assert "estimated from a specification: nothing was measured" in capsys.readouterr().out
@@ -386,25 +301,11 @@ def test_a_profile_is_found_by_the_file_of_its_device(capsys) -> None:
     assert not Path("canary").exists()
 
 
-def test_a_fit_does_not_replace_measured_units(tmp_path: Path, capsys) -> None:
-    assert profile() == 0
-    measurements(tmp_path / "times.csv", whole_law)
-    assert profile("--from", "times.csv") == 2
-    assert "holds measured units" in capsys.readouterr().err
-    assert profile("--from", "times.csv", "--check") == 2
-
-
 def test_an_unmeasured_phase_is_said_before_anything_is_timed(made_up, capsys) -> None:
     assert profile() == 0
     before = made_up["n"]
     assert profile("--check", "--phase", "decode") == 2
     assert "has no decode latencies" in capsys.readouterr().err and made_up["n"] == before
-
-
-def test_a_file_with_a_header_only_is_refused(tmp_path: Path, capsys) -> None:
-    (tmp_path / "times.csv").write_text("architecture,ms\n")
-    assert profile("--from", "times.csv") == 2
-    assert "too few" in capsys.readouterr().err
 
 
 def test_a_device_that_cannot_be_reached_is_told_before_anything_is_compiled(monkeypatch, capsys) -> None:
