@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint docs parity roundtrip kills bench clean
+.PHONY: help install demo test lint results docs parity roundtrip kills fuzz bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,7 +31,10 @@ lint: $(VENV)/.installed-dev ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-docs: $(VENV)/.installed-dev ## write the generated pages and build the documentation into site/
+results: $(VENV)/.installed ## write the tables of measurements from benchmarks/results
+	$(BIN)/python docs/generate_results.py
+
+docs: $(VENV)/.installed-dev results ## write the generated pages and build the documentation into site/
 	$(BIN)/python docs/generate_reference.py
 	$(BIN)/mkdocs build --strict
 
@@ -41,9 +44,14 @@ parity: $(VENV)/.installed-dev ## compare the supernet with extracted models, 20
 roundtrip: $(VENV)/.installed-dev ## compare the supernet with every export of extracted models, 20 per family
 	$(BIN)/python -m tests.round_trip --per-family 20
 
-kills: $(VENV)/.installed-dev ## kill trainings and searches at random moments and compare what they end with
+kills: $(VENV)/.installed-dev ## kill or stop commands at random moments and compare what they end with
 	$(BIN)/python -m tests.kills --kills 20
 	$(BIN)/python -m tests.search_kills --local 10 --ray 3
+	$(BIN)/python -m tests.stops --stops 3
+
+N ?= 1000
+fuzz: $(VENV)/.installed-dev ## damage every file the program reads, in N cases, and see that each is refused in a sentence
+	$(BIN)/python -m tests.fuzz --cases $(N)
 
 bench: $(VENV)/.installed ## run every benchmark that needs no run, one JSON line each
 	@for script in supernet_overhead training; do $(BIN)/python benchmarks/$$script.py; done

@@ -17,6 +17,7 @@ import statistics
 from pathlib import Path
 
 import numpy as np
+from _results import add_option, append
 
 from hardware_profiles.regression import fit
 from search_spaces import InputError
@@ -73,6 +74,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="with the CSV files of HAT's latency measurements")
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--rows", type=int, default=80, help="to learn from")
+    add_option(parser)
     args = parser.parse_args()
     paths = sorted(args.folder.glob("*.csv"))
     if not paths:
@@ -86,6 +88,13 @@ def main() -> None:
             rejected[path.stem] = error.faults[0].says
         rejected |= refused_parts(path, args.rows)
     print(json.dumps({"rows": args.rows, "draws": args.draws, "devices": devices, "rejected": rejected}))
+    append(args.results, "hat_latency",
+           [{"device": name, "n_models": args.rows, "draws": args.draws, "error": share(figures["mape"]),
+             "hat_predictor_error": share(figures["hat"])} for name, figures in devices.items()])
+
+
+def share(percent: float | None) -> float | str:
+    return "" if percent is None else round(percent / 100, 4)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ import random
 import time
 
 from hardware_profiles import LatencyModel
-from hardware_profiles.profile import load_profile
-from hardware_profiles.stored import Conditions, Stored
-from hardware_profiles.table import Row, Table, Work
-from nas.profiling.choice import units_of
+from hardware_profiles.device import load_profile
+from hardware_profiles.profile import Conditions, Stored
+from hardware_profiles.table import PriceRow, PriceTable, UnitWork
+from nas.stages.profile.choice import units_of
 from search_spaces import load_space
 
 SPACE = "lm-small"
@@ -25,9 +25,9 @@ SPACE = "lm-small"
 
 def made_up() -> LatencyModel:
     units = units_of(load_space(SPACE), "prefill")
-    rows = [Row("prefill", unit, 0.1, 0.1, 0.1, "measured", Work(0, 0, 0, 0)) for unit in units]
+    rows = [PriceRow("prefill", unit, 0.1, 0.1, 0.1, "measured", UnitWork(0, 0, 0, 0)) for unit in units]
     return LatencyModel(Stored(device=load_profile("cpu"), conditions=Conditions(batch=1, length=128, past=64)),
-                        Table(rows))
+                        PriceTable(rows))
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """What retraining is worth: three subnets, each from scratch, with inherited weights, and with a teacher besides.
 
     python benchmarks/retraining.py RUN [--steps N] [--only PICK/WAY] [--set KEY=VALUE]...
+                                    [--results benchmarks/results]
 
 For a finished run of `nas train`. The picks are the cheapest, the middle and the dearest of its front, or of samples
 where it was not searched; all ways see the same batches. What is trained stays in the run's folder `benchmark`, so that
@@ -13,27 +14,30 @@ from __future__ import annotations
 import argparse
 import json
 import random
+from typing import Any
 
 import torch
+from _results import add_option, append
 
 from nas import tasks
-from nas.config import parse_settings
+from nas.cli._settings import parse_settings
+from nas.core.evaluation import load_supernet, prepare, score
+from nas.core.fronts import read_front
+from nas.core.run_dir import RunDir
+from nas.core.subnet import Made, Subnet, SubnetFacts, write_subnet
 from nas.costs import count
-from nas.retrain import make_job, retrain
-from nas.retrain_config import Asked
-from nas.run_dir import RunDir
-from nas.search.results import read_front
-from nas.subnet import Facts, Made, Subnet, write_subnet
+from nas.stages.retrain.job import make_job, retrain
+from nas.stages.retrain.request import RetrainRequest
 from nas.tasks.base import Prepared
-from nas.train import load_supernet, prepare, score
 from search_spaces import Architecture, InputError, SearchSpace
 from supernet import extract
 
 SAMPLES = 101
 PLACES = {"small": 0.05, "middle": 0.5, "large": 0.95}
 """Where picks stand among the samples by their multiply-adds; of a front the ends are taken."""
-WAYS = {"scratch": {"init": "scratch", "teacher": "none"}, "inherit": {"teacher": "none"},
-        "distill": {"distill": "logits,features"}}
+WAYS: dict[str, dict[str, Any]] = {
+    "scratch": {"init": "scratch", "teacher": "none"}, "inherit": {"teacher": "none"},
+    "distill": {"distill": ("logits", "features")}}
 
 
 def picks(run: RunDir, space: SearchSpace) -> dict[str, Architecture]:
@@ -52,7 +56,7 @@ def extracted(run: RunDir, name: str, arch: Architecture, prepared: Prepared) ->
         return Subnet.open(str(folder))
     model = extract(load_supernet(run, prepared.space), arch)
     metrics = score(model, arch, tasks.get(config.task), prepared, config.training, full=True)
-    facts = Facts(key=arch.key, task=config.task, run=str(run.path), data=config.data, labels=prepared.labels,
+    facts = SubnetFacts(key=arch.key, task=config.task, run=str(run.path), data=config.data, labels=prepared.labels,
                   made=(Made(stage="extract", metrics=metrics),))
     return write_subnet(folder, model, prepared.tokenizer, facts)
 
@@ -64,26 +68,41 @@ def main() -> None:
     parser.add_argument("--only", metavar="PICK/WAY", help=f"{', '.join(PLACES)} / {', '.join(WAYS)}")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of all trainings")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    add_option(parser)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     run = RunDir.open(options.run)
     prepared = prepare(run)
     given = parse_settings(options.set, "--set") | ({"steps": str(options.steps)} if options.steps else {})
+    rows: list[dict[str, object]] = []
     line: dict[str, object] = {"benchmark": "retraining", "run": run.name, "space": prepared.space.name}
     for pick, arch in picks(run, prepared.space).items():
         subnet = extracted(run, pick, arch, prepared)
-        found: dict[str, object] = {"key": arch.key[:12], "params": count(arch, prepared.space.context).params,
+        found: dict[str, Any] = {"key": arch.key[:12], "params": count(arch, prepared.space.context).params,
                                     "extracted": rounded(subnet)}
-        for way, asked in WAYS.items():
+        for way, settings in WAYS.items():
             out = run.path / "benchmark" / "-".join((subnet.path.name, way, *(f"{k}={v}" for k, v in given.items())))
-            job = make_job(subnet, prepared, Asked(**asked, settings=given, out=str(out)))
+            request = RetrainRequest(subnet=str(subnet.path), training=given, out=str(out), **settings)
+            job = make_job(subnet, prepared, request)
             if options.only in (None, f"{pick}/{way}"):
                 retrain(job, prepared)
             if job.result is not None:
                 line["steps"] = job.config.training.steps
                 found[way] = rounded(job.result)
         line[pick] = found
+        if all(way in found for way in WAYS):
+            rows.append({"run": run.name, "space": prepared.space.name, "steps": line["steps"], "architecture": pick,
+                         "params": found["params"], "extracted_perplexity": perplexity(found["extracted"]),
+                         "scratch_perplexity": perplexity(found["scratch"]),
+                         "inherited_perplexity": perplexity(found["inherit"]),
+                         "distilled_perplexity": perplexity(found["distill"])})
     print(json.dumps(line))
+    append(options.results, "retraining", rows)
+
+
+def perplexity(metrics: dict[str, float | None]) -> float | str:
+    value = metrics.get("perplexity")
+    return "" if value is None else value
 
 
 def rounded(subnet: Subnet) -> dict[str, float | None]:

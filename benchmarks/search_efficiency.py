@@ -1,6 +1,7 @@
 """How much a search finds for how many evaluations: the samplers on a trained supernet, loss against a cost.
 
     python benchmarks/search_efficiency.py RUN [--cost params] [--trials 1000] [--seeds 3] [--limit 32] [--only nsga2/0]
+                                           [--results benchmarks/results]
 
 Every architecture is evaluated once on the supernet's weights and kept in RUN/efficiency, so the benchmark can be
 stopped, run in parts (--only, several at once) and repeated. Prints one JSON line when every part is there: for each
@@ -14,16 +15,19 @@ import argparse
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import optuna
+from _results import add_option, append
 
-from nas.run_dir import RunDir
-from nas.search.config import SearchConfig
-from nas.search.evaluations import Evaluations
-from nas.search.front import Hypervolume
-from nas.search.samplers._registry import Proposer
-from nas.search.stage import Search
+from nas.core.pareto import Hypervolume
+from nas.core.run_dir import RunDir
+from nas.core.search_config import SearchConfig
+from nas.stages.search.evaluations import Evaluations
+from nas.stages.search.samplers import Proposer
+from nas.stages.search.setup import SearchSetup
+from nas.stages.search.suggestions import Suggestions
 
 SAMPLERS = {"random": 1.0, "nsga2": 1.0, "tpe": 0.3, "predictor": 0.3}
 """Who is compared, and which share of the evaluations each gets: the predictor is after what 1,000 give in 100."""
@@ -43,7 +47,18 @@ def main() -> None:
             n = round(arguments.trials * SAMPLERS[sampler])
             _write(path, _trajectory(run, arguments, sampler, seed, n))
     if all(path.exists() for path in parts.values()):
-        print(json.dumps(_summary(arguments, {part: _read(path) for part, path in parts.items()})))
+        summary = _summary(arguments, {part: _read(path) for part, path in parts.items()})
+        print(json.dumps(summary))
+        _keep(arguments, summary)
+
+
+def _keep(arguments: argparse.Namespace, summary: dict[str, Any]) -> None:
+    append(arguments.results, "search_efficiency",
+           [{"run": arguments.run, "sampler": sampler, "seeds": arguments.seeds, "evaluations": mark,
+             "hypervolume": volume} for sampler in SAMPLERS for mark, volume in summary[sampler].items()])
+    append(arguments.results, "search_efficiency_match",
+           [{"run": arguments.run, "sampler": "predictor", "seed": seed, "evaluations": "" if n is None else n}
+            for seed, n in enumerate(summary["evaluations_to_nsga2_at_the_end"]["predictor"])])
 
 
 def _arguments() -> argparse.Namespace:
@@ -54,6 +69,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--limit", type=int, default=32)
     parser.add_argument("--only")
+    add_option(parser)
     return parser.parse_args()
 
 
@@ -61,9 +77,9 @@ def _trajectory(run: RunDir, arguments: argparse.Namespace, sampler: str, seed: 
                 n: int) -> list[tuple[float, float]]:
     """(loss, cost) of each new architecture in the order a sampler comes to it."""
     config = SearchConfig(objectives=("loss", arguments.cost), sampler=sampler, seed=seed, limit=arguments.limit)
-    search = Search(run, config)
-    evaluate, proposer = search.evaluator(), Proposer(sampler, search.problem(), seed)
-    known = Evaluations(run.path / "efficiency" / f"{sampler}-{seed}-{arguments.limit}.jsonl", search.conditions())
+    setup = SearchSetup(run, config)
+    evaluate, proposer = setup.evaluator(), Proposer(sampler, Suggestions(setup).problem(), seed)
+    known = Evaluations(run.path / "efficiency" / f"{sampler}-{seed}-{arguments.limit}.jsonl", setup.conditions())
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(directions=["minimize", "minimize"])
     found: dict[str, tuple[float, float]] = {}
@@ -71,12 +87,12 @@ def _trajectory(run: RunDir, arguments: argparse.Namespace, sampler: str, seed: 
         if len(found) == n:
             break
         study.sampler = proposer.sampler(number)
-        trial = study.ask(search.space.distributions())
-        arch = search.space.decode(trial.params)
+        trial = study.ask(setup.space.distributions())
+        arch = setup.space.decode(trial.params)
         evaluation = known.get(arch.key) or evaluate(arch)
         if known.get(arch.key) is None:
             known.add(arch.key, evaluation)
-        values = evaluation.metrics["loss"], search.costs(arch)[arguments.cost]
+        values = evaluation.metrics["loss"], setup.costs(arch)[arguments.cost]
         found.setdefault(arch.key, values)
         study.tell(trial, values)
     return list(found.values())

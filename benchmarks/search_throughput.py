@@ -1,6 +1,7 @@
 """What a search costs beside its evaluations.
 
     python benchmarks/search_throughput.py [--trials N] [--slow-trials N] [--seconds S] [--growth N ...]
+                                           [--results benchmarks/results]
 
 On lm-small, for the loss and the parameters, proposed at random; an evaluation does nothing, or sleeps for S seconds.
 Prints one JSON line. `backends`, in this process and on Ray with 2 workers, with evaluations of no time (`nothing`) and
@@ -18,7 +19,6 @@ import json
 import math
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -27,16 +27,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from _results import add_option, append
 
-from nas.config import RunConfig
-from nas.run_dir import RunDir
-from nas.search.config import SearchConfig
-from nas.search.evaluator import Evaluation, Race
-from nas.search.local import run_local
-from nas.search.stage import Search
-from nas.search_command import Cluster
-from nas.train_command import begin
+from nas.core.config import RunConfig
+from nas.core.progress import StageProgress
+from nas.core.run_dir import RunDir
+from nas.core.search_config import SearchConfig
+from nas.stages.search.evaluator import Evaluation, Race
+from nas.stages.search.local import run_local
+from nas.stages.search.request import SearchCluster
+from nas.stages.search.search import Search
+from nas.stages.search.setup import SearchSetup
+from nas.stages.train.run import begin
 from search_spaces import Architecture
 
 SPACE = "lm-small"
@@ -69,33 +71,33 @@ class Sleeper:
         return [[tuple(map(float, line.split())) for line in lines] for lines in files]  # type: ignore[misc]
 
 
-class Stubbed(Search):
+def opened(run: RunDir, folder: Path, **settings: Any) -> Search:
     """A search of a copy of a run that has data and no weights."""
-
-    def __init__(self, run: RunDir, folder: Path, seconds: float, **settings: Any) -> None:
-        copy = RunDir(str(shutil.copytree(run.path, folder / "run")))
-        copy.weights_path.touch()
-        super().__init__(copy, SearchConfig(objectives=("loss", "params"), **settings))
-        self.make = Sleeper(folder, seconds)
-        self.open()
-
-    def evaluator(self) -> Any:
-        return self.make()
+    copy = RunDir(str(shutil.copytree(run.path, folder / "run")))
+    copy.weights_path.touch()
+    search = Search.open(SearchSetup(copy, SearchConfig(objectives=("loss", "params"), **settings)))
+    search.record.start(search.n_trials)
+    return search
 
 
-def on_ray(search: Search, told: Callable[[Any], None]) -> bool:
-    from nas.search.ray_backend import run_on_ray
-
-    return run_on_ray(search, told, lambda: False, Cluster("local", concurrency=WORKERS), search.make)  # type: ignore[attr-defined]
+def here(search: Search, make: Sleeper) -> None:
+    run_local(search, evaluate=make())
 
 
-def cost(data: RunDir, run: Callable[[Search, Callable[[Any], None]], bool], trials: int,
-         seconds: float) -> dict[str, float]:
+def on_ray(search: Search, make: Sleeper) -> None:
+    from nas.stages.search.ray_backend import run_on_ray
+
+    run_on_ray(search, lambda: False, SearchCluster("local", concurrency=WORKERS), make)
+
+
+def cost(data: RunDir, run: Callable[[Search, Sleeper], None], trials: int, seconds: float) -> dict[str, float]:
     """What is printed of one backend."""
     with tempfile.TemporaryDirectory() as folder:
-        search, told = Stubbed(data, Path(folder), seconds, sampler="random", trials=trials), list[float]()
-        run(search, lambda trial: told.append(time.time()))
-        workers = search.make.busy()
+        search, make = opened(data, Path(folder), sampler="random", trials=trials), Sleeper(Path(folder), seconds)
+        told: list[float] = []
+        search.on_trial = lambda trial: told.append(time.time())
+        run(search, make)
+        workers = make.busy()
     first, last = max(one[0][0] for one in workers), max(one[-1][1] for one in workers)
     spans = [max(end - max(start, first), 0.0) for one in workers for start, end in one]
     after = [moment for moment in told if moment >= first]
@@ -109,8 +111,9 @@ def growth(data: RunDir, sampler: str, numbers: list[int]) -> dict[int, float]:
     numbers = [number for number in numbers if number <= SAMPLERS[sampler]]
     with tempfile.TemporaryDirectory() as folder:
         times: defaultdict[int, float] = defaultdict(float)
-        search = Stubbed(data, Path(folder), 0.0, sampler=sampler, trials=max(numbers))
-        run_local(search, lambda trial: times.__setitem__(trial.number + 1, time.perf_counter()))
+        search = opened(data, Path(folder), sampler=sampler, trials=max(numbers))
+        search.on_trial = lambda trial: times.__setitem__(trial.number + 1, time.perf_counter())
+        here(search, Sleeper(Path(folder), 0.0))
         return {number: round(1e3 * (times[number] - times[number - WINDOW]) / WINDOW, 2) for number in numbers}
 
 
@@ -121,16 +124,20 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--growth", type=int, nargs="*", default=[100, 300, 1000, 5000])
     parser.add_argument("--samplers", nargs="*", default=list(SAMPLERS), choices=list(SAMPLERS))
+    add_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        data = begin(f"{folder}/run", RunConfig(space=SPACE, task="lm"), Console(file=sys.stderr))
-        cost(data, run_local, options.trials, 0.0)  # what is counted is remembered: no backend pays for it
+        data = begin(f"{folder}/run", RunConfig(space=SPACE, task="lm"), StageProgress())
+        cost(data, here, options.trials, 0.0)  # what is counted is remembered: no backend pays for it
         backends = {name: {"nothing": cost(data, run, options.trials, 0.0),
                            "slow": cost(data, run, options.slow_trials, options.seconds)}
-                    for name, run in (("local", run_local), ("ray", on_ray))}
+                    for name, run in (("local", here), ("ray", on_ray))}
         grown = {sampler: growth(data, sampler, options.growth) for sampler in options.samplers}
     print(json.dumps({"benchmark": "search_throughput", "space": SPACE, "seconds": options.seconds,
                       "trials": options.trials, "backends": backends, "growth": grown}))
+    append(options.results, "search_overhead",
+           [{"sampler": sampler, "trials": number, "ms_per_trial": ms}
+            for sampler, times in grown.items() for number, ms in times.items()])
 
 
 if __name__ == "__main__":

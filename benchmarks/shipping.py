@@ -1,6 +1,6 @@
 """What int8 gains and costs against full precision: size on disk, latency on one thread, and loss.
 
-    python benchmarks/shipping.py RUN|SUBNET... [--rounds 60]
+    python benchmarks/shipping.py RUN|SUBNET... [--rounds 60] [--results benchmarks/results]
 
 Exports what is not exported yet to onnx and executorch, both ways, and times the files in their runtimes on one
 sequence of the whole context, in turns. Prints one JSON line: for each subnet and format the figures of both, and over
@@ -17,22 +17,28 @@ from typing import Any
 
 import torch
 from _measuring import interleaved
+from _results import add_option, append
 from rich.console import Console
 
 from hardware_profiles.runtimes import onnx_runtime, xnnpack
-from nas.export._base import Shipment
-from nas.export_command import Asked, export
-from nas.measure_command import opened
-from nas.subnet import Subnet
+from nas.core.subnet import Subnet
+from nas.stages.export.request import ExportRequest
+from nas.stages.export.run import run
+from nas.stages.export.shipment import Shipment
+from nas.stages.measure.run import open_subnets
+from nas.terminal.progress import TerminalProgress
 
+LABELS = {"onnx": "ONNX Runtime", "executorch": "ExecuTorch, XNNPACK"}
+FIGURES = ("size_ratio", "latency_ratio", "loss_increase")
 RUNTIMES = {"onnx": (onnx_runtime, "model.onnx"), "executorch": (xnnpack, "model.pte")}
 
 
-def exported(subnet: Subnet, asked: Asked) -> tuple[Path, dict[str, Any]]:
+def exported(subnet: Subnet, request: ExportRequest) -> tuple[Path, dict[str, Any]]:
     """An export's folder and record; it is made where it is not there."""
-    folder, record = subnet.path / "exports" / asked.name, subnet.facts.exports.get(asked.name)
+    folder, record = subnet.path / "exports" / request.name, subnet.facts.exports.get(request.name)
     if record is None or "folder" in record or not folder.is_dir():
-        record = export(str(subnet.path), asked, Console(stderr=True)).record
+        with TerminalProgress(Console(stderr=True)) as progress:
+            record = run(request, progress).record
     return folder, record
 
 
@@ -41,7 +47,8 @@ def compared(subnet: Subnet, name: str, rounds: int) -> dict[str, Any]:
     runtime, file = RUNTIMES[name]
     length = subnet.arch.context
     inputs = [each.numpy() for each in Shipment(subnet, length, False).example(1, length)]
-    found = {precision: exported(subnet, Asked(name, int8=precision == "int8")) for precision in ("fp32", "int8")}
+    found = {precision: exported(subnet, ExportRequest(str(subnet.path), name, int8=precision == "int8"))
+             for precision in ("fp32", "int8")}
     runs = {precision: runtime.load(str(folder / file), inputs, {"threads": 1, "precision": precision})
             for precision, (folder, _) in found.items()}
     seconds = interleaved(runs, rounds)
@@ -57,14 +64,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="+", metavar="RUN|SUBNET")
     parser.add_argument("--rounds", type=int, default=60)
+    add_option(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
     rows = {str(subnet.path): {name: compared(subnet, name, options.rounds) for name in RUNTIMES}
-            for subnet in opened(options.names)}
+            for subnet in open_subnets(options.names)}
     medians = {name: {figure: statistics.median(row[name][figure] for row in rows.values())
-                      for figure in ("size_ratio", "latency_ratio", "loss_increase")} for name in RUNTIMES}
+                      for figure in FIGURES} for name in RUNTIMES}
     print(json.dumps({"benchmark": "shipping", "context": "one sequence of the whole context, 1 thread",
                       "subnets": rows, "median": medians}))
+    values = {(name, figure): [row[name][figure] for row in rows.values()] for name in RUNTIMES for figure in FIGURES}
+    append(options.results, "int8_exports",
+           [{"run": " ".join(options.names), "runtime": LABELS[name], "figure": figure,
+             "median": medians[name][figure], "minimum": min(of), "maximum": max(of)}
+            for (name, figure), of in values.items()])
 
 
 if __name__ == "__main__":

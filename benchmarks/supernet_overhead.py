@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from _measuring import interleaved, resident
 from torch import nn
 
-from search_spaces.loader import load_space, space_from_text
+from search_spaces.files.loader import load_space, space_from_text
 from supernet import Supernet, Transformer, extract
 
 SPACE = """

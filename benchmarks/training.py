@@ -23,9 +23,9 @@ from _measuring import interleaved, resident
 from search_spaces import load_space
 from supernet import Supernet, Transformer
 from supernet.batch import Batch
-from supernet.recipe import Recipe
-from supernet.sampling import Fixed, Sandwich
-from supernet.training import Trainer
+from supernet.train.recipe import Recipe
+from supernet.train.step import Trainer
+from supernet.train.strategy import Fixed, Sandwich
 
 SPACE, LENGTH = "lm-small", 128
 RECIPE = Recipe(dropout=0.0, steps=10_000)

@@ -1,7 +1,8 @@
-"""Writes docs/reference.md and docs/commands.md from the models and the command line they describe: `make docs`."""
+"""Writes docs/reference.md, docs/commands.md and docs/api.md from the code that they describe: `make docs`."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Iterator
@@ -11,15 +12,19 @@ from typing import Any
 import typer
 from pydantic import BaseModel
 
-from hardware_profiles import profile, runtimes, transports
-from nas import tables
+from hardware_profiles import device as profile
+from hardware_profiles import runtimes, transports
+from nas import api
 from nas.cli import app
+from nas.core.search_config import SearchConfig
 from nas.pipeline import config as pipeline
-from nas.retrain_config import NEEDS, RetrainConfig
-from nas.search.config import SearchConfig
-from nas.search.samplers import names as samplers
-from search_spaces import file_schema
-from supernet.recipe import Recipe
+from nas.stages.compress.techniques import techniques
+from nas.stages.export import formats
+from nas.stages.retrain.config import NEEDS, RetrainConfig
+from nas.stages.search.samplers import names as samplers
+from nas.terminal import tables
+from search_spaces.files import schema as file_schema
+from supernet.train.recipe import Recipe
 
 HERE = Path(__file__).parent
 NOTE = "<!-- Written by docs/generate_reference.py: change the code that it reads, then run make docs. -->\n"
@@ -35,20 +40,20 @@ SPACE = (
     ("encoder and decoder", "A stack of layers. An `lm` has a decoder, an `encoder` an encoder, a `seq2seq` both.",
      file_schema.StackFile, ()),
     ("depth", "Which slots of a stack are kept.", file_schema.DepthFile, ()),
-    ("layers", "One layer family: which blocks its parts may be.", file_schema.LayerFile, ()),
-    ("scaling", "How every dim written `scaled` grows from block to block.", file_schema.ScalingFile, ()),
+    ("layers", "One layer type: the allowed blocks of its parts.", file_schema.LayerFile, ()),
+    ("scaling", "How dims with the value `scaled` grow from block to block.", file_schema.ScalingFile, ()),
 )
 DEVICE = (
     ("A device", "The whole file.", profile.Device, ()),
-    ("timing", "How workloads are timed.", profile.Timing, ()),
-    ("specification", "Of a device that nobody has at hand: its latencies are estimated, and marked so.",
+    ("timing", "How workloads are timed.", profile.TimingSettings, ()),
+    ("specification", "For a device that is not available: its latencies are estimated, and marked as estimated.",
      profile.Specification, ()),
 )
 PIPELINE = (
-    ("A pipeline", "What `nas run` reads, and `nas init` writes.", pipeline.PipelineConfig, ()),
+    ("A pipeline", "The file that `nas init` writes and `nas run` reads.", pipeline.PipelineConfig, ()),
     ("devices", "A list of these.", pipeline.DevicePart, ()),
     ("pick", "One of these, or a list.", pipeline.PickPart, ()),
-    ("retrain", "How what was picked is trained on.", pipeline.RetrainPart, ()),
+    ("retrain", "How the selected architectures are retrained.", pipeline.RetrainPart, ()),
     ("export", "A list of these.", pipeline.ExportPart, ()),
 )
 
@@ -56,30 +61,37 @@ PIPELINE = (
 def reference() -> str:
     """The page of all keys."""
     return "\n".join([
-        NOTE, "# Every key", "",
-        "The keys of all files, and the settings of training, search and retraining. A key without a default has to be "
-        "given.", "",
+        NOTE, "# Configuration keys", "",
+        "The keys of all files, and the settings of training, search and retraining. A key without a default is "
+        "required.", "",
         "## Space files", "",
-        "Which architectures there are. A dimension is a single value (fixed) or a list (searched). Inside a stack a "
-        "list is chosen from for every slot; `{global: [...]}` chooses once for all slots, and "
-        "`{by_slot: [[...], ...]}` has a list for each.", "",
+        "The allowed architectures. A dimension is a single value (fixed) or a list (searched). Inside a stack, a list "
+        "is a separate choice for each slot; `{global: [...]}` is one choice for all slots, and "
+        "`{by_slot: [[...], ...]}` has a separate list for each slot.", "",
         *_parts(SPACE), *_blocks(),
         "## Device files", "",
-        "What a latency depends on besides the architecture. [How to profile a device](profile_my_device.md).", "",
+        "What a latency depends on, besides the architecture. [How to profile a device](profile_my_device.md).", "",
         *_parts(DEVICE), *_transports(), *_runtimes(),
         "## Pipeline files", "", *_parts(PIPELINE),
         "## Search settings", "",
         "Under `search` of a pipeline file, and options of [nas search](commands.md#nas-search) of the same names "
-        "(`objectives` is `--objective`, `devices` is `--device`, each once for every value). In a pipeline file the "
-        "devices stand under `devices`.", "",
+        "(`objectives` is `--objective`, `devices` is `--device`, repeated for each value). In a pipeline file, the "
+        "devices are under `devices`.", "",
         *_keys(SearchConfig), "", f"Samplers: {', '.join(f'`{name}`' for name in samplers())}.", "",
         "## Training settings", "",
         "Under `training` of a pipeline file, and `--set KEY=VALUE` of [nas train](commands.md#nas-train).", "",
         *_keys(Recipe), "",
         "## Retraining settings", "",
-        "`--set KEY=VALUE` of [nas retrain](commands.md#nas-retrain), beside the training settings, and under "
+        "`--set KEY=VALUE` of [nas retrain](commands.md#nas-retrain), in addition to the training settings, and under "
         "`retrain.training` of a pipeline file.", "",
-        *_keys(RetrainConfig, tuple(NEEDS)), ""])
+        *_keys(RetrainConfig, tuple(NEEDS)), "",
+        "## Compression techniques", "",
+        "Options of [nas compress](commands.md#nas-compress), and keys of `technique` of "
+        "[api.compress](api.md#compress). Packages add techniques with the entry-point group `nas.techniques`.", "",
+        *_techniques(),
+        "## Export formats", "",
+        "What `--format` of [nas export](commands.md#nas-export) takes. Packages add formats with the entry-point "
+        "group `nas.formats`.", "", *_formats()])
 
 
 def _parts(parts: tuple[Part, ...]) -> Iterator[str]:
@@ -91,7 +103,7 @@ def _keys(model: type[BaseModel], some: tuple[str, ...] = ()) -> Iterator[str]:
     """A row for each key of a model."""
     schema = model.model_json_schema()
     described = model.__module__ == file_schema.__name__  # there the description says what is allowed
-    yield "| key | default | what is allowed |" if described else "| key | default | allowed | what it is |"
+    yield "| key | default | description |" if described else "| key | default | allowed | description |"
     yield "|---|---|---|" if described else "|---|---|---|---|"
     for key, found in schema["properties"].items():
         if some and key not in some:
@@ -132,12 +144,12 @@ def _cell(text: str) -> str:
 
 def _blocks() -> Iterator[str]:
     yield from ("### Blocks", "",
-                "What can stand under `embedding`, `mixer`, `cross`, `ffn` and `head`: a kind, and a value or a list "
-                "for each of its dims. A package of your own can [add kinds](own_block.md).", "")
+                "The values of `embedding`, `mixer`, `cross`, `ffn`, `between` and `head`: a kind, and a value or a "
+                "list for each of its dims. You can [add kinds](own_block.md).", "")
     for kind in tables.blocks_data(None):
         yield from (f"#### {kind['kind']}", "", f"*{kind['role']}*: {kind['help']}.", "")
         if kind["dims"]:
-            yield from ("| dim | default | allowed | what it is |", "|---|---|---|---|")
+            yield from ("| dim | default | allowed | description |", "|---|---|---|---|")
         for dim in kind["dims"]:
             default = "" if dim["default"] is None else f"`{str(dim['default']).lower()}`"
             yield f"| `{dim['name']}` | {default} | {_cell(dim['allowed'])} | {_cell(dim['help'])} |"
@@ -145,9 +157,9 @@ def _blocks() -> Iterator[str]:
 
 
 def _transports() -> Iterator[str]:
-    yield from ("### transport", "", "`kind` says how the device is reached; the other keys are that kind's.", "")
+    yield from ("### transport", "", "`kind` selects the transport; the other keys depend on it.", "")
     for name in transports.names():
-        settings = transports.get(name).Settings
+        settings = transports.get(name).SETTINGS
         says = str(transports.get(name).__doc__).split("\n")[0]
         yield from (f"#### {name}", "", says, "")
         if settings.model_fields:
@@ -163,13 +175,29 @@ def _runtimes() -> Iterator[str]:
     yield from (f"| `{runtimes.ROOFLINE}` | any | needs a `specification` |", "")
 
 
+def _techniques() -> Iterator[str]:
+    for name, technique in techniques().items():
+        yield from (f"### {name}", "", f"{technique.help}.", "")
+        if technique.model_fields:
+            yield from (*_keys(technique), "")
+
+
+def _formats() -> Iterator[str]:
+    yield from ("| format | description | length and batch | int8 |", "|---|---|---|---|")
+    for name in formats.names():
+        found = formats.get(name)
+        sizes, int8 = "any" if found.DYNAMIC else "fixed", "yes" if found.INT8 else "no"
+        yield f"| `{name}` | {_cell(found.HELP)} | {sizes} | {int8} |"
+    yield ""
+
+
 def commands() -> str:
     """The page of all commands."""
     group: Any = typer.main.get_command(app)
     lines = [NOTE, "# Commands", "",
-             "What `nas COMMAND --help` says, on one page. Exit codes: 0 done, 1 a check failed, 2 bad input (one "
-             "sentence for each fault), 130 stopped by Ctrl-C. `nas --install-completion` makes your shell complete "
-             "commands and names.", ""]
+             "The help of all commands on one page. Exit codes: 0 done, 1 a check failed, 2 invalid input (one "
+             "sentence for each error), 130 stopped by Ctrl-C. `nas --install-completion` installs shell completion "
+             "of commands and names.", ""]
     panel = ""
     for name, command in group.commands.items():
         if command.rich_help_panel != panel:
@@ -183,9 +211,9 @@ def _command(command: Any) -> Iterator[str]:
     says, _, example = re.sub(r"\[/?cyan\]", "", command.help).partition("Example:")
     yield from (" ".join(part.split()) + "\n" for part in says.strip().split("\n\n"))
     yield from ("```sh", example.strip(), "```", "")
-    shown = [each for each in command.params if each.name != "help"]
+    shown = [each for each in command.get_params(typer.Context(command)) if each.name != "help"]
     if shown:
-        yield from ("| option | default | what it is |", "|---|---|---|")
+        yield from ("| option | default | description |", "|---|---|---|")
     for each in shown:
         default = "" if each.required or each.default in (None, False) else f"`{each.default}`"
         yield f"| {_option(each)} | {default} | {_cell(each.help or '')} |"
@@ -199,7 +227,41 @@ def _option(param: Any) -> str:
     return f"`{names}`" if param.is_flag else f"`{names} {_cell(param.metavar or '')}`"
 
 
-PAGES = {"reference.md": reference, "commands.md": commands}
+def functions() -> str:
+    """The page of nas.api."""
+    lines = [NOTE, "# Python functions", "", *_docstring(api), "[Complete examples](python.md).", "", "```python",
+             "from nas import api", "```", ""]
+    for name, function in vars(api).items():
+        if inspect.isfunction(function) and not name.startswith("_") and function.__module__ == api.__name__:
+            lines += [f"## {name}", "", "```python", _signature(name, function), "```", "", *_docstring(function)]
+    return "\n".join(lines)
+
+
+def _signature(name: str, function: Any) -> str:
+    """Of a function, one parameter a line."""
+    found = inspect.signature(function)
+    lines = []
+    for each in found.parameters.values():
+        if each.kind is each.KEYWORD_ONLY and "    *," not in lines:
+            lines.append("    *,")
+        default = "" if each.default is each.empty else f" = {each.default!r}"
+        lines.append(f"    {each.name}: {each.annotation}{default},")
+    return "\n".join([f"def {name}(", *lines, f") -> {found.return_annotation}: ..."])
+
+
+def _docstring(of: Any) -> Iterator[str]:
+    """A Google docstring as Markdown: its sections are lists."""
+    for line in (inspect.getdoc(of) or "").splitlines():
+        if line in ("Args:", "Raises:", "Returns:"):
+            yield from (f"**{line}**", "")
+        elif match := re.match(r" {4}(\w+): (.*)", line):
+            yield f"- `{match[1]}`: {match[2]}"
+        else:
+            yield line.strip() if not line.startswith(" " * 8) else f"  {line.strip()}"
+    yield ""
+
+
+PAGES = {"reference.md": reference, "commands.md": commands, "api.md": functions}
 
 if __name__ == "__main__":
     for name, write in PAGES.items():

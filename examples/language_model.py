@@ -71,9 +71,9 @@ schema_version: 1
 name: here
 kind: cpu
 runtime: torch-eager
-timing: {least_rounds: 3, calibration: 8, memory: false}
+timing: {least_rounds: 3, most_rounds: 10, calibration: 8, memory: false}
 """)
-latency = api.profile("here.yaml", run, "4s")
+latency = api.profile("here.yaml", run, "20s")
 
 # %% [markdown]
 # ## The search

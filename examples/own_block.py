@@ -16,9 +16,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from search_spaces.schema import TIMES_WIDTH, Dim, Kind
-from supernet.attention import RESIDUAL_GAIN
+from search_spaces.kind import TIMES_WIDTH, Dim, Kind
 from supernet.call import Call
+from supernet.layers.attention import RESIDUAL_GAIN
 from supernet.layout import Layout
 
 
@@ -72,8 +72,8 @@ KIND = Kind(
 # %%
 if __name__ == "__main__":
     from nas import api
+    from nas.core.evaluation import load_supernet
     from nas.costs import count
-    from nas.train import load_supernet
     from search_spaces import load_space, plugins
     from supernet import extract
 

@@ -1,6 +1,12 @@
 """The price list per device: knows units and opaque workloads, never the supernet."""
 
-from hardware_profiles.latency import LatencyModel
-from hardware_profiles.profile import Device, load_profile, shipped_devices
+from typing import TYPE_CHECKING
+
+from hardware_profiles.device import Device, load_profile, shipped_devices
+from search_spaces.lazy import lazy
+
+if TYPE_CHECKING:
+    from hardware_profiles.latency import LatencyModel
 
 __all__ = ["Device", "LatencyModel", "load_profile", "shipped_devices"]
+__getattr__ = lazy(__name__, {"LatencyModel": "hardware_profiles.latency"})

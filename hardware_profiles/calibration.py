@@ -13,20 +13,24 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
 from hardware_profiles.latency import LatencyModel, uses
-from hardware_profiles.stored import Calibration, Stored, group
-from hardware_profiles.table import Table
+from hardware_profiles.profile import Calibration, Stored, group
+from hardware_profiles.table import PriceTable
 from search_spaces.architecture import Architecture
 from search_spaces.errors import InputError
+from search_spaces.files.reading import number, read_csv
 
 Floats = NDArray[np.float64]
 NOISE, TRUST = 0.02, 0.1
 """Relative noise of a measured model; how far a group's scale may lie from the common one (standard deviations)."""
 
+GREATEST_MS = 1e9
+"""Eleven days; a fit on larger numbers has no solution."""
+REMEDY = "delete the file and run nas profile again"
 _COLUMNS = ("phase", "space", "ms", "architecture")
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredModel:
     """A whole model of a space, and what it took."""
 
     phase: str
@@ -48,13 +52,14 @@ def calibrate(model: LatencyModel, archs: Sequence[Architecture], ms: Floats, ph
         for step, again in uses(arch, phase):
             sums[i, 1 + groups.index(group(step.unit, again))] += model.row(step.unit, phase).ms
     found = _fit(sums, ms)
-    left_out = [_fit(np.delete(sums, i, axis=0), np.delete(ms, i)) @ sums[i] / ms[i] - 1 for i in range(len(archs))]
-    error = float(np.sqrt(np.mean(np.square(left_out)))) if len(archs) > 1 else 0.0
+    left_out = [_fit(np.delete(sums, i, axis=0), np.delete(ms, i)) @ sums[i] / ms[i] - 1
+                for i in range(len(archs) if len(archs) > 1 else 0)]  # of one model nothing is left to fit
+    error = float(np.sqrt(np.mean(np.square(left_out)))) if left_out else 0.0
     scales = {name: float(value) for name, value in zip(groups, found[1:])}
     return Calibration(overhead_ms=float(found[0]), scales=scales, common=_common(sums, ms), error=error, n=len(archs))
 
 
-def calibrated(stored: Stored, table: Table, measured: Sequence[Measured], phase: str) -> Stored:
+def calibrated(stored: Stored, table: PriceTable, measured: Sequence[MeasuredModel], phase: str) -> Stored:
     """A profile whose units add up to these models: each space for itself, so that no other one shifts it, and all.
 
     Every space is fitted anew, for prices may have changed since its models were measured.
@@ -69,12 +74,12 @@ def calibrated(stored: Stored, table: Table, measured: Sequence[Measured], phase
                                                                            phase: _calibrate(model, mine)}})
 
 
-def _calibrate(model: LatencyModel, measured: Sequence[Measured]) -> Calibration:
+def _calibrate(model: LatencyModel, measured: Sequence[MeasuredModel]) -> Calibration:
     return calibrate(model, [each.arch for each in measured], np.array([each.ms for each in measured]),
                      measured[0].phase)
 
 
-def to_csv(measured: Sequence[Measured]) -> str:
+def to_csv(measured: Sequence[MeasuredModel]) -> str:
     """One line a model."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -83,18 +88,18 @@ def to_csv(measured: Sequence[Measured]) -> str:
     return out.getvalue()
 
 
-def from_csv(path: Path) -> list[Measured]:
+def from_csv(path: Path) -> list[MeasuredModel]:
     """The models of a file; none where there is no file. Raises InputError with the line for anything that is wrong."""
     if not path.is_file():
         return []
-    try:
-        lines = list(csv.reader(path.read_text("utf-8").splitlines()))
-        if not lines or lines[0] != list(_COLUMNS):
-            raise ValueError(f"line 1 must be {','.join(_COLUMNS)}")
-        return [Measured(phase, space, Architecture.from_json(text, f"{path}, line {number}"), float(ms))
-                for number, (phase, space, ms, text) in enumerate(lines[1:], start=2)]
-    except (OSError, ValueError, csv.Error) as error:
-        raise InputError(str(path), f"cannot be read ({error}); delete it and run nas profile again") from None
+    return [_measured(row, f"{path}, line {line}") for line, row in read_csv(path, _COLUMNS, REMEDY)]
+
+
+def _measured(row: dict[str, str], where: str) -> MeasuredModel:
+    arch, ms = Architecture.from_json(row["architecture"], where), number(row["ms"], where, REMEDY)
+    if not 0 < ms < GREATEST_MS:
+        raise InputError(where, f"{ms:g} ms is no time; allowed: above 0, below {GREATEST_MS:g}; {REMEDY}")
+    return MeasuredModel(row["phase"], row["space"], arch, ms)
 
 
 def _fit(sums: Floats, ms: Floats) -> Floats:

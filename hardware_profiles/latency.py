@@ -5,22 +5,23 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware_profiles.profile import PHASES
+from hardware_profiles.device import PHASES
+from hardware_profiles.profile import Calibration, Stored, measured_folder, read_stored, scale
 from hardware_profiles.provenance import ProfileWarning, changes
-from hardware_profiles.stored import Calibration, Stored, measured_folder, read_stored, scale
-from hardware_profiles.table import Row, Table, Work
+from hardware_profiles.table import PriceRow, PriceTable, UnitWork
 from search_spaces.architecture import Architecture
 from search_spaces.block import BlockConfig
-from search_spaces.errors import InputError
-from search_spaces.units import Step, Unit, plan
+from search_spaces.errors import Command, InputError
+from search_spaces.units import LENGTHS, Step, Unit, plan
 
 if TYPE_CHECKING:
     from hardware_profiles.regression import Regressor
@@ -45,7 +46,7 @@ class LatencyModel:
     `estimated` is true where the device was never measured: its numbers come from a specification.
     """
 
-    def __init__(self, stored: Stored, table: Table, name: str = "profile") -> None:
+    def __init__(self, stored: Stored, table: PriceTable, name: str = "profile") -> None:
         self.stored, self.table, self.name = stored, table, name
         self.estimated = stored.device.estimated
         self._books: dict[str, _Book] = {}
@@ -58,7 +59,7 @@ class LatencyModel:
         Warns with a ProfileWarning where versions, processor or settings are not those it was measured with.
         """
         folder = measured_folder(profile_or_path)
-        model = cls(read_stored(folder), Table.from_csv(folder / "table.csv"), folder.name)
+        model = cls(read_stored(folder), PriceTable.from_csv(folder / "table.csv"), folder.name)
         for change in changes(model.stored):
             warnings.warn(f"profile {model.name}: {change}", ProfileWarning, stacklevel=2)
         return model
@@ -76,6 +77,16 @@ class LatencyModel:
         if phase in self._whole:
             return self._whole[phase].predict(self.features(archs, phase))[0]
         return self._book(phase).add_up(archs)
+
+    def unmeasured_shares(self, archs: Sequence[Architecture], phase: str = "prefill") -> Floats:
+        """The share of each predicted latency that rests on units whose prices are interpolated or estimated.
+
+        1 on a device that is estimated from a specification. 0 where a regression on whole measured models predicts,
+        which adds up no units.
+        """
+        if self.estimated or phase in self._whole:
+            return np.full(len(archs), float(self.estimated))
+        return self._book(phase).unmeasured_shares(archs)
 
     def interval(self, arch: Architecture, phase: str = "prefill") -> tuple[float, float]:
         """Where the latency lies with 95 % confidence, for what the table and the calibration do not know."""
@@ -131,14 +142,14 @@ class LatencyModel:
     def _features(self, arch: Architecture, phase: str) -> list[float]:
         sums = {role: dict.fromkeys(("count", *SUMMED), 0.0) for role in ROLES}
         for step in phase_steps(arch, phase):
-            work: Work = self.row(step.unit, phase).work
-            of = sums[step.unit.role]
+            work: UnitWork = self.row(step.unit, phase).work
+            of = sums["norm" if step.role in LENGTHS else step.role]  # a column of their own would void stored fits
             of["count"] += 1
             for name in SUMMED:
                 of[name] += getattr(work, name)
         return [value for role in ROLES for value in sums[role].values()]
 
-    def row(self, unit: Unit, phase: str) -> Row:
+    def row(self, unit: Unit, phase: str) -> PriceRow:
         """The price of a unit. Raises InputError where it has none."""
         found = self.table.get((phase, unit))
         if found is None:
@@ -166,7 +177,7 @@ class LatencyModel:
 
     def _unknown(self, unit: Unit, phase: str) -> str:
         if not any(known == phase for known, _ in self.table):
-            return f"has no {phase} latencies; run nas profile {self.name} --phase {phase}"
+            return f"has no {phase} latencies; run {Command('profile', self.name, phase=phase)}"
         near = [str(other) for known, other in self.table
                 if known == phase and (other.role, other.block.kind) == (unit.role, unit.block.kind)]
         near.sort(key=lambda text: sum(a != b for a, b in zip(text.split(", "), str(unit).split(", "))))
@@ -183,6 +194,11 @@ def _regressors(whole: Mapping[str, Any]) -> dict[str, Regressor]:
 
 
 ROLES = ("embedding", "mixer", "cross", "ffn", "norm", "head")
+_ENDS = attrgetter(*(each.name for each in fields(Architecture) if each.name not in ("encoder", "decoder")))
+"""Of an architecture, all that the units outside the layers depend on."""
+_AROUND = attrgetter(*(each.name for each in fields(Architecture)
+                       if each.name not in ("encoder", "decoder", "embedding", "head")))
+"""Of an architecture, all that the units of a layer depend on besides the layer."""
 
 
 class _Book:
@@ -203,18 +219,29 @@ class _Book:
         self.overheads = np.array([calibration.overhead_ms for calibration in self.calibrations])
         self.prices = np.array([[scale(calibration, row.unit, again) * row.ms for again in (False, True)
                                  for row in rows] for calibration in self.calibrations])
+        self.unmeasured = np.array(2 * [row.source != "measured" for row in rows], dtype=bool)
         self.has = np.array([2 * [name in row.spaces for row in rows] for name in spaces], dtype=bool)
         self.places_of: dict[Any, dict[int, tuple[BlockConfig, int]]] = {}
         self.ends_of: dict[Any, list[int]] = {}
 
     def add_up(self, archs: Sequence[Architecture]) -> Floats:
         """Milliseconds of each architecture."""
+        return self._sums(archs)[0]
+
+    def unmeasured_shares(self, archs: Sequence[Architecture]) -> Floats:
+        """The share of each sum that comes from prices that were not measured."""
+        total, unmeasured = self._sums(archs)
+        return np.divide(unmeasured, total, out=np.zeros_like(total), where=total > 0)
+
+    def _sums(self, archs: Sequence[Architecture]) -> tuple[Floats, Floats]:
+        """Milliseconds of each architecture, and those of its units that were not measured."""
         if not archs:
-            return np.zeros(0)
+            return np.zeros(0), np.zeros(0)
         places, ends = self.flat(archs)
         chosen = self.chosen(places, ends)
         prices = self.prices[np.repeat(chosen, np.diff(ends)), places]
-        return np.asarray(self.overheads[chosen] + np.add.reduceat(prices, ends[:-1]))
+        unmeasured = np.add.reduceat(np.where(self.unmeasured[places], prices, 0.0), ends[:-1])
+        return self.overheads[chosen] + np.add.reduceat(prices, ends[:-1]), unmeasured
 
     def flat(self, archs: Sequence[Architecture]) -> tuple[Places, Places]:
         """The places of all architectures, one after the other, and where each of them begins and the last one ends."""
@@ -231,14 +258,14 @@ class _Book:
 
     def places(self, arch: Architecture) -> list[int]:
         """Where the prices of an architecture's steps stand."""
-        around = (arch.family, arch.width, arch.context, arch.vocab_size, arch.n_classes, arch.n_types, arch.positions,
-                  arch.norm, arch.placement, arch.bias, arch.share_inputs)
-        ends = (around, arch.embedding, arch.head)
+        if any(layer.between is not None for layers in arch.stacks.values() for layer in layers):
+            return [self._place(step.unit) + again * len(self.index) for step, again in uses(arch, self.phase)]
+        ends = _ENDS(arch)
         found = self.ends_of.get(ends)
         if found is None:
             steps = phase_steps(arch, self.phase)
             found = self.ends_of[ends] = [self._place(step.unit) for step in steps if step.layer < 0]
-        places = found.copy()
+        places, around = found.copy(), _AROUND(arch)
         for stack in ("encoder", "decoder") if self.phase == "prefill" else ("decoder",):
             layers = getattr(arch, stack)
             if not layers:

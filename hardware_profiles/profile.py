@@ -1,177 +1,185 @@
-"""A device's description: YAML in this folder, or anywhere a user keeps one."""
+"""What a measured profile says besides its table: the conditions, the machine, and how units add up to a model."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hardware_profiles import runtimes, transports
-from search_spaces.errors import Fault, InputError, did_you_mean
+from hardware_profiles.device import Device, load_profile, shipped_devices
+from hardware_profiles.transports import STORED, safe_name
+from search_spaces.errors import Command, InputError, did_you_mean
+from search_spaces.files.reading import faults_of, read_yaml, table
+from search_spaces.units import SUBLAYERS, Unit
 
-SHIPPED = Path(__file__).parent
+ROOT = Path("runs") / "profiles"
 SCHEMA_VERSION = 1
-PHASES = ("prefill", "decode")
-PRECISIONS = {"fp32": 4, "bf16": 2, "fp16": 2, "int8": 1}
-"""What a device may compute in, and the bytes of a number."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class _ProfileModel(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Timing(_Strict):
-    """How workloads are timed; the protocol itself is `hardware_profiles.measure`."""
+class Calibration(_ProfileModel):
+    """Milliseconds of a model = overhead + the sum over its units of scale x price.
 
-    copies: int = Field(4, ge=1, le=64, description="distinct copies of a unit in the stack that is timed")
-    least_rounds: int = Field(10, ge=2, description="rounds every workload takes part in")
-    most_rounds: int = Field(400, ge=2, description="rounds at most")
-    tolerance: float = Field(0.01, gt=0, lt=1, description="half width of the interval at which a workload is done")
-    calibration: int = Field(16, ge=4, description="whole models that calibrate the sum of units")
-    whole_samples: int = Field(3, ge=1, le=100, description="samples of a calibrating model in a round; of a unit, one")
-    memory: bool = Field(True, description="whether the peak memory of models is measured after their times")
+    Args:
+        scales: by group of units, see `group`.
+        common: the scale of a group that is not named, for none of the models had it.
+        error: the relative error left, as a standard deviation, found by leaving models out one by one.
+        n: whole models it was fitted on; 0 means that units are added up as they are.
+    """
 
-
-class Specification(_Strict):
-    """Published figures of a device nobody has at hand, for a roofline estimate."""
-
-    gmacs_per_s: float = Field(gt=0, description="greatest multiply-adds per second at the precision, in 10^9")
-    gbytes_per_s: float = Field(gt=0, description="memory bandwidth in 10^9 bytes per second")
-    launch_us: float = Field(ge=0, description="cost of starting one kernel, in microseconds")
-    efficiency: float = Field(0.5, gt=0, le=1, description="share of the peak that kernels reach")
-    source: str = Field(min_length=1, description="where the figures come from")
+    overhead_ms: float = 0.0
+    scales: dict[str, float] = {}
+    common: float = Field(1.0, gt=0)
+    error: float = Field(0.0, ge=0)
+    n: int = Field(0, ge=0)
 
 
-class Device(_Strict):
-    """Everything a latency depends on besides the architecture."""
+class Memory(_ProfileModel):
+    """Peak bytes of a model = base + weights x the bytes of its weights + moved x the most that one unit moves."""
 
-    schema_version: Literal[1] = Field(description="of this file's keys")
-    name: str = Field(min_length=1, description="names its profile's folder, and the device in searches")
-    description: str = Field("", description="for nas devices")
-    kind: Literal["cpu", "gpu", "mobile-cpu"] = Field(description="what computes")
-    runtime: str = Field(description="what runs models there; roofline where latencies are only estimated")
-    options: dict[str, str | int | float | bool] = Field({}, description="what the runtime takes beside the next two")
-    threads: int = Field(1, ge=1, description="of the processor")
-    precision: str = Field("fp32", description="what is computed in: fp32, bf16, fp16 or int8, as the runtime can")
-    batch: int = Field(1, ge=1, description="sequences at once")
-    length: int | None = Field(None, ge=1, description="tokens of a sequence; by default the space's context")
-    past: int | None = Field(
-        None, ge=1, description="tokens in the cache when one more is decoded; by default half the length")
-    phases: tuple[Literal["prefill", "decode"], ...] = Field(
-        ("prefill",), description="prefill reads a whole sequence, decode adds one token")
-    transport: dict[str, Any] = Field({"kind": "local"}, description="how it is reached: a kind and its settings")
-    timing: Timing = Field(Timing(), description="how workloads are timed")
-    specification: Specification | None = Field(None, description="published figures, with the runtime roofline only")
-
-    @field_validator("phases")
-    @classmethod
-    def _some_phase(cls, phases: tuple[str, ...]) -> tuple[str, ...]:
-        if not phases or len(set(phases)) != len(phases):
-            raise ValueError("needs prefill, decode or both, each once")
-        return phases
-
-    @field_validator("precision")
-    @classmethod
-    def _known_precision(cls, name: str) -> str:
-        if name not in PRECISIONS:
-            raise ValueError(f"{name!r} is not allowed; allowed: {', '.join(PRECISIONS)}")
-        return name
-
-    @field_validator("runtime")
-    @classmethod
-    def _known_runtime(cls, name: str) -> str:
-        if name != runtimes.ROOFLINE and name not in runtimes.names():
-            raise ValueError(f"{name!r} is not allowed; allowed: {', '.join((*runtimes.names(), runtimes.ROOFLINE))}")
-        return name
-
-    @field_validator("transport")
-    @classmethod
-    def _known_transport(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        kind = settings.get("kind")
-        if kind not in transports.names():
-            raise ValueError(f"kind {kind!r} is not allowed; allowed: {', '.join(transports.names())}")
-        given = {name: value for name, value in settings.items() if name != "kind"}
-        try:
-            return {"kind": kind, **transports.get(str(kind)).Settings(**given).model_dump()}
-        except ValidationError as error:
-            fault = error.errors()[0]
-            says = fault["msg"].removeprefix("Value error, ")
-            raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {says}") from None
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Device:
-        if (self.runtime == runtimes.ROOFLINE) != (self.specification is not None):
-            raise ValueError(f"a specification belongs to the runtime {runtimes.ROOFLINE}, and to no other")
-        if self.runtime == runtimes.ROOFLINE:
-            return self
-        runtime = runtimes.get(self.runtime)
-        if self.precision not in runtime.PRECISIONS:
-            raise ValueError(f"precision {self.precision!r} is not one of {self.runtime}: "
-                             f"{', '.join(runtime.PRECISIONS)}")
-        unknown = sorted(set(self.options) - set(runtime.OPTIONS))
-        if unknown:
-            allowed = ", ".join(runtime.OPTIONS) or "none"
-            raise ValueError(f"options.{unknown[0]} is not one of {self.runtime}; allowed: {allowed}")
-        if not runtime.SUFFIX and self.transport["kind"] != "local":
-            raise ValueError(f"the runtime {self.runtime} runs in this program only; use transport: {{kind: local}}")
-        return self
-
-    @property
-    def estimated(self) -> bool:
-        """Whether its latencies are computed from a specification, not measured."""
-        return self.specification is not None
-
-    def runtime_options(self) -> dict[str, Any]:
-        """What the runtime's functions take."""
-        return {"threads": self.threads, "precision": self.precision, **self.options}
+    base: float
+    weights: float
+    moved: float
+    error: float = Field(ge=0)
+    n: int = Field(ge=1)
 
 
-def shipped_devices() -> tuple[str, ...]:
-    """Names of the devices in this folder."""
-    return tuple(sorted(path.stem for path in SHIPPED.glob("*.yaml")))
+class Conditions(_ProfileModel):
+    """What every latency of a profile was measured at.
+
+    Args:
+        length: tokens of the sequence; of source and target for seq2seq.
+        past: tokens in the cache when one more is decoded.
+    """
+
+    batch: int = Field(ge=1)
+    length: int = Field(ge=1)
+    past: int = Field(ge=1)
 
 
-def load_profile(name_or_path: str | Path) -> Device:
-    """A device by its shipped name or from a YAML file.
+class Stored(_ProfileModel):
+    """The file `profile.yaml` of a measured profile."""
+
+    schema_version: Literal[1] = 1
+    device: Device
+    conditions: Conditions
+    spaces: tuple[str, ...] = ()
+    recorded: dict[str, str] = {}
+    calibration: dict[str, Calibration] = {}
+    """By phase, fitted on the whole models of all spaces: for an architecture of none of them."""
+    by_space: dict[str, dict[str, Calibration]] = {}
+    """By name of a space, in the order they were profiled, and phase: fitted on its own whole models."""
+    memory: Memory | None = None
+    seen: tuple[str, ...] = ()
+    """Keys of the whole models that went into it."""
+    whole: dict[str, Any] = {}
+    """Per phase a regression on whole models, where units could not be timed alone."""
+
+    def to_yaml(self) -> str:
+        """The file's text."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=120)
+
+
+def folder_of(profile_or_path: str | Path) -> Path:
+    """The folder of a measured profile: given itself, or by a device's name or YAML file under `runs/profiles`."""
+    path = Path(profile_or_path)
+    if path.suffix in (".yaml", ".yml"):
+        return named_folder(load_profile(path).name)
+    return path if (path / "profile.yaml").is_file() or len(path.parts) > 1 else named_folder(str(path))
+
+
+def named_folder(name: str) -> Path:
+    """The folder of a device's name, whatever that holds."""
+    return ROOT / safe_name(name)
+
+
+def load_device(name_or_path: str) -> Device:
+    """A device by its shipped name, from a YAML file, or as it is in the profile of that name made here.
 
     Raises:
-        InputError: there is none, or its description is wrong; every fault with its key.
+        InputError: there is none.
     """
-    path = Path(name_or_path)
-    shipped = SHIPPED / f"{name_or_path}.yaml"
-    if path.suffix in (".yaml", ".yml"):
-        found = path
-    elif "/" not in str(name_or_path) and shipped.is_file():
-        found = shipped
-    else:
-        hint = did_you_mean(str(name_or_path), shipped_devices())
-        raise InputError("device", f"{str(name_or_path)!r} is unknown; allowed: a path to a YAML file, or "
-                                   f"{', '.join(shipped_devices())}{hint}")
-    try:
-        text = found.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(found), f"cannot be read ({error})") from None
-    return parse_device(text, str(found))
+    folder = named_folder(name_or_path)
+    described = name_or_path in shipped_devices() or Path(name_or_path).suffix in (".yaml", ".yml")
+    if described or not (folder / "profile.yaml").is_file():
+        return load_profile(name_or_path)
+    return read_stored(folder).device
 
 
-@lru_cache(maxsize=256)
-def parse_device(text: str, where: str) -> Device:
-    """The device a YAML text describes. Raises InputError with every fault."""
+def stored_names() -> tuple[str, ...]:
+    """Names of the profiles that were made here."""
+    return tuple(sorted(each.parent.name for each in ROOT.glob("*/profile.yaml")))
+
+
+def measured_folder(profile_or_path: str | Path) -> Path:
+    """The folder of a profile that is there.
+
+    Raises:
+        InputError: it is not: the device is known and was not profiled yet, or there is no such device.
+    """
+    asked, folder, known = str(profile_or_path), folder_of(profile_or_path), stored_names()
+    if (folder / "profile.yaml").is_file():
+        return folder
+    here = f"; profiles here: {', '.join(known)}" if known else ""
+    if asked in shipped_devices() or Path(asked).suffix in (".yaml", ".yml"):
+        command = Command("profile", asked, space="SPACE")
+        raise InputError(asked, f"is no measured profile yet{here}; make one with {command}")
+    if folder != named_folder(asked):
+        raise InputError(asked, f"is no measured profile: it holds no profile.yaml{here}; make one there with "
+                                f"{Command('profile', 'DEVICE', space='SPACE', out=asked)}")
+    raise InputError(asked, "is unknown: it is no measured profile, no shipped device and no YAML file"
+                            f"{did_you_mean(asked, (*known, *shipped_devices()))}{here}; shipped devices: "
+                            f"{', '.join(shipped_devices())}")
+
+
+def read_stored(folder: Path) -> Stored:
+    """The description of a measured profile. Raises InputError."""
+    path = folder / "profile.yaml"
+    if not path.is_file():
+        raise InputError(str(folder), "is no measured profile: it holds no profile.yaml; nas profile makes one")
+    remedy = "run nas profile again"
+    data = table(read_yaml(path, remedy), str(path), remedy)
     try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        says = " ".join(str(error).split())
-        raise InputError(where, f"not valid YAML: {says}") from None
-    if not isinstance(data, dict):
-        raise InputError(where, "must be a table of keys and values")
-    try:
-        return Device(**data)
-    except (ValidationError, TypeError) as error:
-        if isinstance(error, TypeError):
-            raise InputError(where, "keys must be words") from None
-        faults = [Fault(".".join(map(str, fault["loc"])), fault["msg"].removeprefix("Value error, "))
-                  for fault in error.errors()]
-        raise InputError(where, faults) from None
+        return Stored.model_validate(data, context=STORED)
+    except ValidationError as error:
+        raise InputError(str(path), faults_of(error)) from None
+
+
+def group(unit: Unit, again: bool = False) -> str:
+    """What units are calibrated together: kinds of sub-layers each for itself, the rest by role.
+
+    Args:
+        again: whether another layer used the same weights just before; they lie in the caches then.
+    """
+    name = unit.block.kind if unit.role in SUBLAYERS else unit.role
+    return f"{name} again" if again else name
+
+
+def scale(calibration: Calibration, unit: Unit, again: bool = False) -> float:
+    """What a unit's price is multiplied by."""
+    first = calibration.scales.get(group(unit), calibration.common)
+    return calibration.scales.get(group(unit, True), first) if again else first
+
+
+def differences(stored: Stored, today: Mapping[str, str], device: Device) -> list[str]:
+    """What a latency depends on and is not as it was measured: each a sentence.
+
+    Args:
+        today: versions and the processor of a measurement made now; empty where nobody knows.
+    """
+    found = []
+    for name, now in today.items():
+        before = stored.recorded.get(name)
+        if before is not None and before != now:
+            found.append(f"measured with {name} {before}, this is {now}")
+    for name in ("runtime", "threads", "precision", "batch"):
+        before, now = getattr(stored.device, name), getattr(device, name)
+        if before != now:
+            found.append(f"measured with {name} {before}, the device's file says {now}")
+    return found

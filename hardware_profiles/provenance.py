@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from hardware_profiles import measure, runtimes
-from hardware_profiles.profile import Device, load_profile, shipped_devices
-from hardware_profiles.stored import Stored, differences
+from hardware_profiles import protocol as measure
+from hardware_profiles import runtimes
+from hardware_profiles.device import Device, load_profile, shipped_devices
+from hardware_profiles.profile import Stored, differences
 
 
 class ProfileWarning(UserWarning):

@@ -22,7 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from scipy.optimize import lsq_linear, minimize, nnls
 from scipy.stats import rankdata
 
-from hardware_profiles.sanity import (
+from hardware_profiles.gaussian_process import Posterior
+from hardware_profiles.plausibility import (
     Floats,
     check_dependence,
     check_features,
@@ -45,6 +46,8 @@ _CANDIDATES = 40
 """Terms that may be in use when a row is left out."""
 _RELEVANCE = (-3.0, 2.0)
 """Prior mean and spread of the logarithm of a feature's squared inverse length scale: most matter little."""
+_LEAST_VARIANCE = 1e-9
+"""Added to the noise: rows of equal features keep the covariance invertible."""
 _ROUNDS = (40, 8, 8, 8)
 """Steps of the optimiser between new weights of the rows."""
 
@@ -61,23 +64,22 @@ class _Process:
     noise: Floats  # variances
 
     @cached_property
-    def inverse(self) -> Floats:
+    def posterior(self) -> Posterior:
         bends, _, slopes = _covariances(self.theta, self.inputs, self.inputs)
-        covariances = bends + slopes + _level(self.target) + np.diag(self.noise + 1e-9)
-        return np.asarray(np.linalg.inv(covariances), dtype=np.float64)
+        return Posterior(bends + slopes + _level(self.target), self.noise + _LEAST_VARIANCE)
 
     def at(self, points: Floats) -> tuple[Floats, Floats]:
         """Mean and variance at points (m, p), without noise."""
         bends, _, slopes = _covariances(self.theta, points, self.inputs)
         cross = bends + slopes + _level(self.target)
         own = math.exp(2 * self.theta[-3]) + math.exp(2 * self.theta[-2]) * points**2 @ np.exp(self.theta[:-3])
-        variance = own + _level(self.target) - np.sum(cross @ self.inverse * cross, 1)
-        return cross @ (self.inverse @ self.target), np.maximum(variance, 0.0)
+        variance = self.posterior.variance(own + _level(self.target), cross)
+        return cross @ self.posterior.solve(self.target), np.maximum(variance, 0.0)
 
     def left_out(self) -> tuple[Floats, Floats]:
         """Mean and variance at each row, without noise, from the other rows."""
-        precision = np.diag(self.inverse)
-        return self.target - self.inverse @ self.target / precision, np.maximum(1 / precision - self.noise, 0.0)
+        mean, variance = self.posterior.left_out(self.target)
+        return mean, np.maximum(variance - self.noise, 0.0)
 
 
 class Member(BaseModel):
@@ -303,8 +305,8 @@ def _process(inputs: Floats, target: Floats, counts: Floats, believed: Floats, n
                          bounds=bounds, options={"maxiter": steps}).x
         variance = math.exp(2 * theta[-1])
         process = _Process(theta, inputs, target, variance / weights)
-        residual = process.inverse @ target * process.noise
-        unsure = process.noise - process.noise**2 * np.diag(process.inverse)
+        residual = process.posterior.solve(target) * process.noise
+        unsure = process.noise - process.noise**2 * np.diag(process.posterior.inverse)
         believed = (_FREEDOM + 1) / (_FREEDOM + counts * (residual**2 + unsure) / variance)
     return process
 
@@ -315,21 +317,16 @@ def _loss(
     """Negative log posterior of the hyper-parameters, and its gradient."""
     bends, bending, slopes = _covariances(theta, inputs, inputs)
     noise = math.exp(2 * theta[-1]) / weights
-    try:
-        factor = np.linalg.cholesky(bends + slopes + _level(target) + np.diag(noise + 1e-9))
-    except np.linalg.LinAlgError:
-        return 1e10, np.zeros_like(theta)
-    root = np.linalg.inv(factor)
-    inverse = root.T @ root
-    solved = inverse @ target
-    gradient = 0.5 * (inverse - np.outer(solved, solved))
+    posterior = Posterior(bends + slopes + _level(target), noise + _LEAST_VARIANCE)
+    solved = posterior.solve(target)
+    gradient = 0.5 * (posterior.inverse - np.outer(solved, solved))
     scales = np.exp(theta[:-3])
     bent = gradient * bending
     lengths = 2 * (bent.sum(0) @ inputs**2 - np.sum(inputs * (bent @ inputs), 0))
     lengths += math.exp(2 * theta[-2]) * np.sum(inputs * (gradient @ inputs), 0)
     sizes = 2 * np.array([(gradient * bends).sum(), (gradient * slopes).sum(), np.diag(gradient) @ noise])
     off = (theta - middle) / width
-    value = 0.5 * target @ solved + np.log(np.diag(factor)).sum() + 0.5 * off @ off
+    value = posterior.negative_log_likelihood(target) + 0.5 * off @ off
     return float(value), np.concatenate([lengths * scales, sizes]) + off / width
 
 

@@ -11,16 +11,18 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from search_spaces.block import BlockConfig
-from search_spaces.errors import InputError
+from search_spaces.errors import InputError, shown
+from search_spaces.files.reading import csv_lines, parse_json, read_text
 from search_spaces.units import Unit
 
+REMEDY = "run nas profile again"
 SOURCES = ("measured", "interpolated", "estimated", "unpriced")
 """How a price came about; an estimated one is computed from a specification, an unpriced unit has none of its own:
 the profile was fitted on whole models."""
 
 
 @dataclass(frozen=True)
-class Work:
+class UnitWork:
     """What a unit does on one call, apart from any device.
 
     Args:
@@ -37,7 +39,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Row:
+class PriceRow:
     """One price.
 
     Args:
@@ -52,17 +54,17 @@ class Row:
     low: float
     high: float
     source: str
-    work: Work
+    work: UnitWork
     spaces: tuple[str, ...] = ()
 
 
-class Table(Mapping[tuple[str, Unit], Row]):
+class PriceTable(Mapping[tuple[str, Unit], PriceRow]):
     """Rows by phase and unit."""
 
-    def __init__(self, rows: Iterable[Row] = ()) -> None:
+    def __init__(self, rows: Iterable[PriceRow] = ()) -> None:
         self.rows = {(row.phase, row.unit): row for row in rows}
 
-    def __getitem__(self, key: tuple[str, Unit]) -> Row:
+    def __getitem__(self, key: tuple[str, Unit]) -> PriceRow:
         return self.rows[key]
 
     def __iter__(self) -> Iterator[tuple[str, Unit]]:
@@ -76,19 +78,19 @@ class Table(Mapping[tuple[str, Unit], Row]):
         row = self.get((phase, unit))
         return row is not None and row.source == "measured"
 
-    def with_rows(self, rows: Iterable[Row]) -> Table:
+    def with_rows(self, rows: Iterable[PriceRow]) -> PriceTable:
         """A table with rows added. Where both know a unit, measured beats interpolated, then new beats old."""
         merged = dict(self.rows)
         for row in rows:
             old = merged.get((row.phase, row.unit))
             if old is None or row.source == "measured" or old.source != "measured":
                 merged[row.phase, row.unit] = replace(row, spaces=_both(old.spaces if old else (), row.spaces))
-        return Table(merged.values())
+        return PriceTable(merged.values())
 
-    def with_space(self, phase: str, units: Iterable[Unit], space: str) -> Table:
+    def with_space(self, phase: str, units: Iterable[Unit], space: str) -> PriceTable:
         """A table that knows that a space has these units."""
         rows = [self[phase, unit] for unit in units]
-        return Table((self.rows | {(phase, row.unit): replace(row, spaces=_both(row.spaces, (space,)))
+        return PriceTable((self.rows | {(phase, row.unit): replace(row, spaces=_both(row.spaces, (space,)))
                                    for row in rows}).values())
 
     def to_csv(self) -> str:
@@ -103,18 +105,15 @@ class Table(Mapping[tuple[str, Unit], Row]):
         return out.getvalue()
 
     @classmethod
-    def from_csv(cls, path: Path) -> Table:
+    def from_csv(cls, path: Path) -> PriceTable:
         """The table of a file. Raises InputError with the line for anything that is wrong."""
-        try:
-            lines = list(csv.reader(path.read_text("utf-8").splitlines()))
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise InputError(str(path), f"cannot be read ({error}); run nas profile again") from None
-        if lines and lines[0] == list(_COLUMNS[:-1]):  # of a version that did not know the spaces of a unit
-            lines = [list(_COLUMNS), *([*line, "[]"] for line in lines[1:])]
-        if not lines or lines[0] != list(_COLUMNS):
+        lines = list(csv_lines(read_text(path, REMEDY), str(path), REMEDY))
+        if lines and lines[0][1] == list(_COLUMNS[:-1]):  # of a version that did not know the spaces of a unit
+            lines = [(1, list(_COLUMNS)), *((number, [*line, "[]"]) for number, line in lines[1:])]
+        if not lines or lines[0][1] != list(_COLUMNS):
             raise InputError(str(path), f"line 1 must be {','.join(_COLUMNS)}")
-        rows: dict[tuple[str, Unit], Row] = {}
-        for number, line in enumerate(lines[1:], start=2):
+        rows: dict[tuple[str, Unit], PriceRow] = {}
+        for number, line in lines[1:]:
             row = _read_row(line, f"{path}, line {number}")
             if (row.phase, row.unit) in rows:
                 raise InputError(f"{path}, line {number}", f"{row.unit} stands twice for {row.phase}; delete one line")
@@ -122,7 +121,7 @@ class Table(Mapping[tuple[str, Unit], Row]):
         return cls(rows.values())
 
 
-_COLUMNS = ("phase", "unit", "ms", "low", "high", "source", *(field.name for field in fields(Work)), "spaces")
+_COLUMNS = ("phase", "unit", "ms", "low", "high", "source", *(field.name for field in fields(UnitWork)), "spaces")
 
 
 def _both(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
@@ -131,29 +130,35 @@ def _both(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
 
 def unit_text(unit: Unit) -> str:
     """A unit as JSON, the same for equal units; facts stay in the order their kind names them."""
+    share = {} if unit.share == 1 else {"share": unit.share}
     return json.dumps({"role": unit.role, "kind": unit.block.kind, "dims": dict(unit.block.dims),
-                       "facts": dict(unit.facts)}, separators=(",", ":"))
+                       "facts": dict(unit.facts), **share}, separators=(",", ":"))
 
 
 def read_unit(text: str) -> Unit:
     """The inverse of `unit_text`. Raises ValueError, KeyError or TypeError."""
-    data = json.loads(text)
-    if set(data) != {"role", "kind", "dims", "facts"}:
-        raise ValueError("a unit has role, kind, dims and facts")
-    return Unit(data["role"], BlockConfig.of(data["kind"], data["dims"]), tuple(data["facts"].items()))
+    data = parse_json(text, "")
+    if not isinstance(data, dict) or set(data) - {"share"} != {"role", "kind", "dims", "facts"}:
+        raise ValueError("a unit has role, kind, dims, facts and, if not 1, share")
+    if not all(isinstance(data[name], dict) for name in ("dims", "facts")) or not all(
+            isinstance(value, (str, int, float)) for value in (
+                data["role"], data["kind"], *data["dims"].values(), *data["facts"].values())):
+        raise ValueError("role and kind of a unit are words, dims and facts tables of numbers, words and truth values")
+    return Unit(data["role"], BlockConfig.of(data["kind"], data["dims"]), tuple(data["facts"].items()),
+                float(data.get("share", 1)))
 
 
-def _read_row(line: list[str], where: str) -> Row:
+def _read_row(line: list[str], where: str) -> PriceRow:
     if len(line) != len(_COLUMNS):
         raise InputError(where, f"has {len(line)} of {len(_COLUMNS)} columns; the file may be cut off")
     phase, text, ms, low, high, source, *work, spaces = line
     try:
-        unit, names = read_unit(text), tuple(map(str, json.loads(spaces)))
+        unit, names = read_unit(text), tuple(map(str, parse_json(spaces, "")))
         numbers = [float(value) for value in (ms, low, high, *work)]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(where, f"cannot be read ({error})") from None
+        raise InputError(where, f"cannot be read ({shown(str(error))}); {REMEDY}") from None
     if not all(math.isfinite(value) and value >= 0 for value in numbers):
         raise InputError(where, f"{unit}: {ms} ms in [{low}, {high}] is no time")
     if source not in SOURCES:
         raise InputError(where, f"source {source!r} is not allowed; allowed: {', '.join(SOURCES)}")
-    return Row(phase, unit, numbers[0], numbers[1], numbers[2], source, Work(*numbers[3:]), names)
+    return PriceRow(phase, unit, numbers[0], numbers[1], numbers[2], source, UnitWork(*numbers[3:]), names)

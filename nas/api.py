@@ -1,115 +1,141 @@
 """Every stage as a function, for programs and notebooks; the command line has the same ones under the same names.
 
-Runs and subnets are named as on the command line, by a path, or by what another function gave. Settings are ordinary
-values. Nothing is shown unless a `console` of rich is given.
+Runs and subnets are named as on the command line, by a path, or by what another function returned. Settings are
+ordinary values. Nothing is shown unless a `console` of rich is given.
 
-Every function raises InputError with a sentence for the user, and KeyboardInterrupt where Ctrl-C stopped it: called
-again, it goes on.
+Every function raises InputError with a sentence for the user, and Stopped where Ctrl-C stopped it: called again, it
+resumes. Importing this module loads no torch: every function imports its stage.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from nas.core.progress import StageProgress
+from nas.core.stopping import Stopped as Stopped
 
-from hardware_profiles import LatencyModel
-from nas import use
-from nas.export_command import Exported
-from nas.run_dir import RunDir
-from nas.search.results import Entry
-from nas.search_command import Cluster, Found
-from nas.subnet import Subnet
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
 
-Name = str | os.PathLike[str] | RunDir | Subnet
+    from hardware_profiles import LatencyModel
+    from nas.core.fronts import FrontEntry
+    from nas.core.run_dir import RunDir
+    from nas.core.subnet import Subnet
+    from nas.stages.export.run import Exported
+    from nas.stages.search.request import SearchCluster
+    from nas.stages.search.run import SearchResult
+    from nas.stages.use.run import Labelled
+    from nas.terminal.progress import TerminalProgress
+
+    Name = str | os.PathLike[str] | RunDir | Subnet
 Settings = Mapping[str, Any]
-Result = TypeVar("Result")
 
 
 def train(space: Name, task: str, run: Name, data: Settings | None = None, training: Settings | None = None, *,
           workers: int = 1, ray: str = "local", console: Console | None = None) -> RunDir:
-    """Train the supernet of a space, or go on with a run that is there.
+    """Train the supernet of a space, or resume a run.
 
     Args:
         space: a shipped space or a YAML file.
-        data: such as `{"train": "my.txt"}`; without, data that come along.
+        data: such as `{"train": "my.txt"}`; by default the bundled sample data.
         training: such as `{"steps": 2000}`.
     """
-    from nas.train_command import train as stage
+    from nas.core.run_dir import RunDir
+    from nas.stages.train.request import TrainRequest
+    from nas.stages.train.run import run as stage
+    from nas.stages.train.view import summary
 
     name = _name(run)
-    known = RunDir(name).config_path.is_file()
-    _whole(stage(space=_name(space), task=task, data=_texts(data), run=None if known else name,
-                 settings=_texts(training), resume=name if known else None, workers=workers, address=ray,
-                 console=_shown(console)) or None)
-    return RunDir.open(name)
+    request = TrainRequest(space=_name(space), task=task, run=name, data=data or {}, training=training or {},
+                           resume=name if RunDir(name).config_path.is_file() else None, workers=workers, ray=ray)
+    with _progress(console) as progress:
+        result = stage(request, progress)
+        for line in summary(result):
+            progress.note(line)
+    return result.run
 
 
 def evaluate(of: Name, arch: Name | None = None, split: str = "valid",
              limit: int | None = None) -> dict[str, dict[str, float]]:
     """Every metric of the task, by architecture: of a run's smallest and largest, of one in it, or of a subnet."""
-    from nas.evaluate import evaluate as stage
+    from nas.stages.evaluate.request import EvaluateRequest
+    from nas.stages.evaluate.run import run
 
-    return stage(_name(of), None if arch is None else _name(arch), split, limit)
+    return run(EvaluateRequest(_name(of), None if arch is None else _name(arch), split, limit), StageProgress())
 
 
 def profile(device: Name, space: Name, budget: str = "3m", *, out: Name | None = None, phases: Sequence[str] = (),
             console: Console | None = None) -> LatencyModel:
     """Measure a latency table for a device: a shipped one or a YAML file, and a space or a run."""
-    from nas.profile_command import profile as stage
+    from hardware_profiles import LatencyModel
+    from nas.core.durations import parse_time
+    from nas.core.run_dir import RunDir
+    from nas.stages.profile.request import ProfileRequest
+    from nas.stages.profile.run import run
 
     of = str(space.path) if isinstance(space, RunDir) else _name(space)
-    done = _whole(stage(_name(device), of, budget, None if out is None else _name(out), list(phases), None, None,
-                        _shown(console)))
-    return LatencyModel.load(done.folder)
+    request = ProfileRequest(_name(device), of, parse_time(budget), _path(out), tuple(phases))
+    with _progress(console) as progress:
+        return LatencyModel.load(run(request, progress).folder)
 
 
 def search(run: Name, settings: Settings | None = None, *, more: int | None = None, fresh: bool = False,
-           cluster: Cluster | None = None, console: Console | None = None) -> Found:
-    """Search a trained run, or go on with its search.
+           cluster: SearchCluster | None = None, console: Console | None = None) -> SearchResult:
+    """Search a trained run, or resume its search.
 
     Args:
         settings: such as `{"trials": 200, "devices": ["cpu"], "max": ["latency:cpu=12ms"]}`.
+        more: resume for so many trials.
+        fresh: put an older search aside; what it evaluated is not evaluated again.
+        cluster: a Ray cluster that evaluates.
     """
-    from nas.search_command import search as stage
+    from nas.stages.search.request import SearchRequest
+    from nas.stages.search.run import run as stage
+    from nas.stages.search.view import feasibility_table
 
-    found = stage(_name(run), settings or {}, more, fresh, cluster or Cluster(), _shown(console))
-    _whole(found.finished or None)
-    return found
+    request = SearchRequest.of(_name(run), settings or {}, more, fresh, cluster)
+    with _progress(console, feasibility_table) as progress:
+        return stage(request, progress)
 
 
-def pareto(run: Name, device: str | None = None) -> list[Entry]:
-    """The architectures that nothing beats, with their metrics and costs; the cheapest first."""
-    from nas.search.evaluated import read_evaluated
-    from nas.search.results import front
+def pareto(run: Name, device: str | None = None) -> list[FrontEntry]:
+    """The Pareto-optimal architectures, with their metrics and costs; the cheapest first."""
+    from nas.core.evaluated import read_evaluated
+    from nas.core.fronts import front
+    from nas.core.run_dir import RunDir
 
-    found = read_evaluated(RunDir.open(_name(run)), device)
-    return front(found.entries, found.objectives, device)
+    searched = read_evaluated(RunDir.open(_name(run)), device)
+    return front(searched.entries, searched.objectives, device)
 
 
 def extract(run: Name, *, key: str | None = None, knee: bool = False, top: int | None = None, all_pareto: bool = False,
             max: Iterable[str] = (), min: Iterable[str] = (), device: str | None = None,
             console: Console | None = None) -> list[Subnet]:
-    """Cut chosen architectures out of the supernet, each with the supernet's outputs; the best or cheapest first."""
-    from nas.extract import extract as stage
-    from nas.search.picking import Choice
+    """Extract selected architectures as plain models with the supernet's outputs; the best or cheapest first."""
+    from nas.core.picking import Choice
+    from nas.stages.extract.request import ExtractRequest
+    from nas.stages.extract.run import run as stage
 
     choice = Choice(key, knee, top, all_pareto, tuple(max), tuple(min), device)
-    return stage(_name(run), choice, _shown(console)).subnets
+    with _progress(console) as progress:
+        return stage(ExtractRequest(_name(run), choice), progress).subnets
 
 
 def retrain(subnet: Name, training: Settings | None = None, *, init: str = "inherit", teacher: Name = "supernet",
-            distill: str | None = None, theseus: bool = False, out: Name | None = None,
+            distill: str | Sequence[str] | None = None, theseus: bool = False, out: Name | None = None,
             console: Console | None = None) -> Subnet:
     """Train a subnet on its own, taught by the supernet, another subnet or nobody."""
-    from nas.retrain_command import retrain_one
-    from nas.retrain_config import Asked
+    from nas.stages.retrain.request import RetrainRequest
+    from nas.stages.retrain.run import run
 
-    asked = Asked(init, _name(teacher), distill, theseus, _values(training), None if out is None else _name(out))
-    return _whole(retrain_one(_name(subnet), asked, _shown(console))).results[0].after
+    losses = tuple(distill.split(",")) if isinstance(distill, str) else None if distill is None else tuple(distill)
+    request = RetrainRequest(subnet=_name(subnet), init=init, teacher=_name(teacher), distill=losses, theseus=theseus,
+                             training=training or {}, out=None if out is None else _name(out))
+    with _progress(console) as progress:
+        return run(request, progress).subnets[0].after
 
 
 def compress(subnet: Name, technique: Settings, training: Settings | None = None, *, out: Name | None = None,
@@ -117,58 +143,81 @@ def compress(subnet: Name, technique: Settings, training: Settings | None = None
     """Make a subnet smaller.
 
     Args:
-        technique: the options of `nas compress`, such as `{"int8": True}` or `{"prune": 0.5, "rewind": True}`.
+        technique: the options of `nas compress` and the technique's settings, such as `{"int8": True}` or
+            `{"prune": 0.5, "rewind": True, "rounds": 2}`.
+        training: settings of a training on the way, such as `{"steps": 100}`.
     """
-    from nas.compress_command import Asked, run
+    from nas.stages.compress.request import CompressRequest
+    from nas.stages.compress.run import run
+    from nas.stages.compress.techniques import make_technique
 
-    asked = Asked(technique, _values(training), None if out is None else _name(out))
-    return _whole(run(_name(subnet), asked, _shown(console))).after
+    given = {name: value for name, value in technique.items() if value is not None and value is not False}
+    request = CompressRequest(_name(subnet), make_technique(given), training or {}, _path(out))
+    with _progress(console) as progress:
+        return run(request, progress).after
 
 
 def export(subnet: Name, format: str, *, int8: bool = False, out: Name | None = None, length: int | None = None,
            max_loss_increase: float | None = None, console: Console | None = None) -> Exported:
     """Write a subnet as onnx, executorch, torch-export or huggingface, if that computes the same."""
-    from nas.export_command import Asked
-    from nas.export_command import export as stage
+    from nas.stages.export.request import ExportRequest
+    from nas.stages.export.run import run
 
-    asked = Asked(format, int8, None if out is None else _name(out), length, max_loss_increase)
-    return stage(_name(subnet), asked, _shown(console))
+    request = ExportRequest(_name(subnet), format, int8, _path(out), length, max_loss_increase)
+    with _progress(console) as progress:
+        return run(request, progress)
 
 
 def measure(subnets: Sequence[Name], devices: Sequence[Name], phase: str = "prefill", budget: str = "1m", *,
             console: Console | None = None) -> list[dict[str, Any]]:
     """Time whole subnets on profiled devices, beside what their profiles predict."""
-    from nas.measure_command import run
+    from nas.core.durations import parse_time
+    from nas.stages.measure.request import MeasureRequest
+    from nas.stages.measure.run import run
 
-    found = run([_name(each) for each in subnets], [_name(each) for each in devices], phase, budget, _shown(console))
-    return [each.to_dict() for each in _whole(found).found]
+    request = MeasureRequest(tuple(map(_name, subnets)), tuple(map(_name, devices)), phase, parse_time(budget))
+    with _progress(console) as progress:
+        return [each.to_dict() for each in run(request, progress).measured]
 
 
 def generate(subnet: Name, text: str, tokens: int = 100, *, temperature: float = 0.8, top_k: int | None = None,
              seed: int | None = None) -> str:
-    """What a language model writes after a text."""
-    return use.generate(_name(subnet), text, tokens, use.Drawing(temperature, top_k, seed)).text
+    """Generate text after a prompt."""
+    from nas.stages.use.request import GenerateRequest
+    from nas.stages.use.run import generate as stage
+
+    return stage(GenerateRequest(_name(subnet), text, tokens, temperature, top_k, seed), StageProgress()).text
 
 
-def classify(subnet: Name, texts: Sequence[str]) -> list[use.Labelled]:
-    """The class of each text, and how probable the model finds it."""
-    return list(use.classify(_name(subnet), texts))
+def classify(subnet: Name, texts: Sequence[str]) -> list[Labelled]:
+    """The class of each text, and its probability."""
+    from nas.stages.use.request import ClassifyRequest
+    from nas.stages.use.run import classify as stage
+
+    return list(stage(ClassifyRequest(_name(subnet), texts), StageProgress()))
 
 
 def translate(subnet: Name, texts: Sequence[str]) -> list[str]:
     """The translation of each text."""
-    return [each.translation for each in use.translate(_name(subnet), texts)]
+    from nas.stages.use.request import TranslateRequest
+    from nas.stages.use.run import translate as stage
+
+    return [each.translation for each in stage(TranslateRequest(_name(subnet), texts), StageProgress())]
 
 
 def report(run: Name, out: Name | None = None) -> Path:
     """Write the page that shows a run."""
-    from nas.report_command import report as stage
+    from nas.stages.report.request import ReportRequest
+    from nas.stages.report.run import run as stage
 
-    return stage(_name(run), None if out is None else _name(out)).page
+    return stage(ReportRequest(_name(run), _path(out)), StageProgress()).page
 
 
 def _name(given: Name) -> str:
     """As the command line has it; a path stays one, also without a folder in it."""
+    from nas.core.run_dir import RunDir
+    from nas.core.subnet import Subnet
+
     if isinstance(given, RunDir):
         return given.name
     if isinstance(given, Subnet):
@@ -177,20 +226,13 @@ def _name(given: Name) -> str:
     return text if isinstance(given, str) or os.sep in text else os.path.join(os.curdir, text)
 
 
-def _values(settings: Settings | None) -> dict[str, str]:
-    return {key: str(value).lower() if isinstance(value, bool) else str(value)
-            for key, value in (settings or {}).items()}
+def _path(given: Name | None) -> Path | None:
+    return None if given is None else Path(_name(given))
 
 
-def _texts(settings: Settings | None) -> list[str]:
-    return [f"{key}={value}" for key, value in _values(settings).items()]
+def _progress(console: Console | None, view: Callable[[Any], RenderableType] | None = None) -> TerminalProgress:
+    from rich.console import Console
 
+    from nas.terminal.progress import TerminalProgress
 
-def _shown(console: Console | None) -> Console:
-    return console or Console(quiet=True)
-
-
-def _whole(found: Result | None) -> Result:
-    if found is None:
-        raise KeyboardInterrupt
-    return found
+    return TerminalProgress(console or Console(quiet=True), view)

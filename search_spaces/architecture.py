@@ -10,8 +10,10 @@ from functools import cached_property
 from typing import Any
 
 from search_spaces.block import BlockConfig, head_facts
-from search_spaces.errors import Fault, InputError
-from search_spaces.schema import FAMILIES, Facts, Value
+from search_spaces.errors import Fault, InputError, shown
+from search_spaces.files.reading import parse_json
+from search_spaces.kind import FAMILIES, Facts, Value
+from search_spaces.residual import PLAIN
 from search_spaces.validation import architecture_faults
 
 SCHEMA_VERSION = 1
@@ -21,7 +23,8 @@ SCHEMA_VERSION = 1
 class Layer:
     """One layer: a token mixer, a cross-attention where the stack has one, a feed-forward.
 
-    Layers that name the same slot share its weights; the cross-attention lives in the mixer's slot.
+    Layers that name the same slot share its weights; the cross-attention lives in the mixer's slot. What stands between
+    this layer and the next, such as pooling, belongs to the layer, in a slot that is never shared.
     """
 
     mixer: BlockConfig
@@ -29,6 +32,8 @@ class Layer:
     mixer_slot: int
     ffn_slot: int
     cross: BlockConfig | None = None
+    between: BlockConfig | None = None
+    between_slot: int | None = None
 
     def parts(self) -> Iterator[tuple[str, BlockConfig, int]]:
         """(role, block, slot) in the order they run."""
@@ -36,6 +41,8 @@ class Layer:
         if self.cross is not None:
             yield "cross", self.cross, self.mixer_slot
         yield "ffn", self.ffn, self.ffn_slot
+        if self.between is not None:
+            yield "between", self.between, self.between_slot  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,8 @@ class Architecture:
     bias: bool = True
     share_inputs: bool = True
     """Whether source and target tokens share one embedding (seq2seq)."""
+    residual: str = PLAIN
+    """How sub-layers are added to the stream: the name of an installed residual."""
 
     def __post_init__(self) -> None:
         faults = list(architecture_faults(self))
@@ -85,6 +94,7 @@ class Architecture:
             width=self.width, context=self.context, vocab_size=self.vocab_size, n_classes=self.n_classes,
             n_types=self.n_types, causal=causal, positions=self.positions, norm=self.norm,
             placement=self.placement, bias=self.bias, sides=2 if self.family == "seq2seq" and self.share_inputs else 1,
+            residual=self.residual,
         )
 
     def head_facts(self) -> Facts:
@@ -97,9 +107,11 @@ class Architecture:
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Plain data, ready for JSON. The default residual is left out: earlier versions knew no other."""
         data: dict[str, Any] = {"schema_version": SCHEMA_VERSION}
         data |= {name: getattr(self, name) for name in _PLAIN}
+        if self.residual != PLAIN:
+            data["residual"] = self.residual
         data["embedding"] = _block_dict(self.embedding)
         data["head"] = _block_dict(self.head)
         for name, layers in self.stacks.items():
@@ -117,14 +129,7 @@ class Architecture:
         Raises:
             InputError: the text is not JSON, or not an architecture.
         """
-        try:
-            data = json.loads(text, parse_int=_read_int, object_pairs_hook=_read_table)
-        except json.JSONDecodeError as error:
-            raise InputError(where, f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}; "
-                                    "the file may be cut off") from None
-        except (RecursionError, ValueError) as error:
-            says = "tables in tables without end" if isinstance(error, RecursionError) else error
-            raise InputError(where, f"not valid JSON: {says}") from None
+        data = parse_json(text, where, "the file may be cut off", unique=True)
         try:
             return cls.from_dict(data)
         except InputError as error:
@@ -136,7 +141,7 @@ class Architecture:
         data = _table(data, "")
         version = data.pop("schema_version", None)
         if version != SCHEMA_VERSION or isinstance(version, bool):
-            says = f"{version!r}; this version reads {SCHEMA_VERSION}"
+            says = f"{shown(version)}; this version reads {SCHEMA_VERSION}"
             raise InputError("architecture", [Fault("schema_version", says)])
         parsed: dict[str, Any] = {}
         for name, value in data.items():
@@ -146,7 +151,7 @@ class Architecture:
                 parsed[name] = tuple(_read_layer(layer, f"{name}.{i}") for i, layer in enumerate(value))
             elif name in ("embedding", "head"):
                 parsed[name] = _read_block(value, name)
-            elif name in _PLAIN:
+            elif name in _PLAIN or name == "residual":
                 parsed[name] = value
             else:
                 raise InputError("architecture", [Fault(name, f"unknown key; allowed: {', '.join(_ALL)}")])
@@ -159,7 +164,8 @@ class Architecture:
 
 _PLAIN = ("family", "vocab_size", "context", "width", "n_classes", "n_types", "positions", "norm", "placement",
           "bias", "share_inputs")
-_ALL = (*_PLAIN, "embedding", "head", "encoder", "decoder")
+_ALL = (*_PLAIN, "residual", "embedding", "head", "encoder", "decoder")
+_LAYER = ("mixer", "cross", "ffn", "between")
 
 
 def _block_dict(block: BlockConfig, slot: int | None = None) -> dict[str, Value]:
@@ -177,39 +183,29 @@ def _table(data: object, where: str) -> dict[str, Any]:
     return dict(data)
 
 
-def _read_table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"the key {twice!r} stands twice")
-    return dict(pairs)
-
-
-def _read_int(digits: str) -> int:
-    if len(digits) > 18:
-        raise ValueError(f"the number {digits[:12]}... has {len(digits)} digits; allowed: at most 18")
-    return int(digits)
-
-
 def _read_block(data: object, where: str) -> BlockConfig:
     table = _table(data, where)
     kind = table.pop("kind", None)
     if not isinstance(kind, str):
-        raise InputError("architecture", [Fault(f"{where}.kind", f"{kind!r} is not the name of a kind")])
+        raise InputError("architecture", [Fault(f"{where}.kind", f"{shown(kind)} is not the name of a kind")])
     for name, value in table.items():
         if not isinstance(value, (int, float, bool, str)):
-            says = f"{value!r} is not a number, word or truth value"
+            says = f"{shown(value)} is not a number, word or truth value"
             raise InputError("architecture", [Fault(f"{where}.{name}", says)])
     return BlockConfig.of(kind, table)
 
 
 def _read_layer(data: object, where: str) -> Layer:
     table = _table(data, where)
-    unknown = sorted(set(table) - {"mixer", "cross", "ffn"})
+    unknown = sorted(set(table) - set(_LAYER))
     if unknown:
-        raise InputError("architecture", [Fault(f"{where}.{unknown[0]}", "unknown key; allowed: mixer, cross, ffn")])
-    tables = {name: _table(table.get(name), f"{where}.{name}") for name in ("mixer", "ffn")}
-    mixer_slot, ffn_slot = (tables[name].pop("slot", None) for name in ("mixer", "ffn"))
-    mixer, ffn = (_read_block(tables[name], f"{where}.{name}") for name in ("mixer", "ffn"))
-    cross = _read_block(table["cross"], f"{where}.cross") if "cross" in table else None
-    return Layer(mixer, ffn, mixer_slot, ffn_slot, cross)
+        says = f"unknown key; allowed: {', '.join(_LAYER)}"
+        raise InputError("architecture", [Fault(f"{where}.{unknown[0]}", says)])
+    read: dict[str, Any] = {}
+    for role in _LAYER:
+        if role in table or role in ("mixer", "ffn"):
+            block = _table(table.get(role), f"{where}.{role}")
+            if role != "cross":
+                read[f"{role}_slot"] = block.pop("slot", None)
+            read[role] = _read_block(block, f"{where}.{role}")
+    return Layer(**read)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from search_spaces import kinds
+from search_spaces import registry as kinds
 from search_spaces.errors import Fault
-from search_spaces.schema import Dims, Facts, Value
+from search_spaces.kind import Dims, Facts, Value
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Code from outside that adds blocks and runtimes: modules of installed packages, and Python files of the user's.
+"""Where registered things are declared: folders of ours, modules of installed packages, and Python files of the user.
 
 A package names its modules as entry points. A file is named in the variable NAS_PLUGINS, or by `add`; several have the
 separator of paths between them. Processes that are started from here, workers of a cluster too, see the same files.
@@ -8,20 +8,33 @@ from __future__ import annotations
 
 import importlib
 import os
+import pkgutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from search_spaces.errors import InputError
+from search_spaces import declarations as own_declarations
+from search_spaces.errors import Fault, InputError
 
 VARIABLE = "NAS_PLUGINS"
 _caches: list[Any] = []
-Found = TypeVar("Found")
+Result = TypeVar("Result")
+
+
+class Declaration(Protocol):
+    """What a file declares, such as a block kind."""
+
+    @property
+    def name(self) -> str:
+        """Unique among the declarations of its type."""
+
+
+Declared = TypeVar("Declared", bound=Declaration)
 
 
 @dataclass(frozen=True)
@@ -51,18 +64,95 @@ def named() -> list[str]:
     return [name for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
 
 
-def cached(function: Callable[[], Found]) -> Callable[[], Found]:
-    """Compute what depends on plugins once, and anew when one was added."""
+def cached(function: Callable[[], Result]) -> Callable[[], Result]:
+    """Compute what depends on plugins once, and again when one was added."""
     made = lru_cache(maxsize=1)(function)
     _caches.append(made)
     return made
 
 
-def installed(group: str, first: str = "") -> Iterator[Plugin]:
-    """The modules that packages name in a group of entry points, sorted, one of them first. Raises InputError."""
-    for point in sorted(entry_points(group=group), key=lambda point: (point.value != first, point.value)):
+def declarations(folder: str, group: str, declaration: type[Declared],
+                 faults: Callable[[Declared], Iterable[Fault]]) -> dict[str, Declared]:
+    """Every declaration of a type by its name: those of a folder of ours, of installed packages, of the user's files.
+
+    Args:
+        folder: a package; each of its modules may declare some.
+        group: the entry points under which other packages name modules, or packages of modules.
+        faults: what is wrong with a declaration.
+
+    Raises:
+        InputError: a module cannot be imported, a declaration has faults, or two have one name.
+    """
+    found: dict[str, Declared] = {}
+    owners: dict[str, str] = {}
+    others = [each for each in installed(group) if each.name != folder]
+    sources = [(folder, folder, own_declarations.read(folder)),
+               *((each.name, each.where, _namespaces(each)) for each in (*others, *files()))]
+    for owner, where, namespaces in sources:
+        for each in _declared(namespaces, declaration):
+            if found.setdefault(each.name, each) is not each:
+                says = f"declares the kind {each.name!r}, which {owners[each.name]!r} declares already"
+                raise InputError(where, says)
+            owners.setdefault(each.name, owner)
+            wrong = list(faults(each))
+            if wrong:
+                raise InputError(where, wrong)
+    return found
+
+
+def _namespaces(plugin: Plugin) -> list[dict[str, Any]]:
+    """The names of a plugin's module, and of the modules in it where it is a package."""
+    inside = pkgutil.iter_modules(getattr(plugin.module, "__path__", ()), plugin.module.__name__ + ".")
+    modules = [plugin.module, *(imported(info.name, plugin.where, "fix or uninstall it") for info in inside)]
+    return [vars(module) for module in modules]
+
+
+def _declared(namespaces: Iterable[Mapping[str, Any]], declaration: type[Declared]) -> list[Declared]:
+    """What modules declare, each once, in their order."""
+    values = (value for names in namespaces for value in names.values() if isinstance(value, declaration))
+    return list({id(value): value for value in values}.values())
+
+
+def installed(group: str) -> Iterator[Plugin]:
+    """The modules that packages name in a group of entry points, sorted. Raises InputError."""
+    for point in sorted(entry_points(group=group), key=lambda point: point.value):
         where = f"package {point.value!r} (entry point {group}:{point.name})"
         yield Plugin(point.value, where, imported(point.value, where, "fix or uninstall it"))
+
+
+def extensions(package: str, group: str, belongs: Callable[[ModuleType], bool]) -> Iterator[Plugin]:
+    """Everything that is registered of one sort, each a module: files of a folder, of packages, and of the user.
+
+    Args:
+        package: the folder whose modules are of this sort, those beginning with _ excepted.
+        group: of entry points.
+        belongs: whether a file of the user's is of this sort.
+
+    Raises:
+        InputError: a module from outside cannot be imported.
+    """
+    for info in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        if not info.name.startswith("_"):
+            yield Plugin(info.name, f"{package}.{info.name}", importlib.import_module(f"{package}.{info.name}"))
+    yield from installed(group)
+    yield from (plugin for plugin in files() if belongs(plugin.module))
+
+
+def by_file_name(plugins: Iterable[Plugin], sort: str) -> dict[str, ModuleType]:
+    """Modules by the names of their files with dashes. Raises InputError for a name that is taken."""
+    found: dict[str, ModuleType] = {}
+    for plugin in plugins:
+        name = plugin.name.rpartition(".")[2].replace("_", "-")
+        if found.setdefault(name, plugin.module) is not plugin.module:
+            raise InputError(plugin.where, f"there is a {sort} {name} already; rename the file")
+    return found
+
+
+def check_holds(plugin: Plugin, names: Iterable[str], sort: str) -> None:
+    """Raises InputError with everything that a module of a sort lacks."""
+    lacking = [name for name in names if not hasattr(plugin.module, name)]
+    if lacking:
+        raise InputError(plugin.where, [Fault(name, f"is missing; a {sort} has it") for name in lacking])
 
 
 def files() -> Iterator[Plugin]:

@@ -1,22 +1,28 @@
 """Architecture -> the units that are built, counted and timed.
 
-A unit is one sub-layer (norm, block and residual together), an embedding, a closing norm or a head,
-with everything its module is built from and nothing else, so that equal units cost the same and are
+A unit is one sub-layer (norm, block and residual together), an embedding, what stands between two layers, a closing
+norm or a head, with everything its module is built from and nothing else, so that equal units cost the same and are
 measured once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain, product
+from typing import NamedTuple
 
-from search_spaces import kinds
+from search_spaces import registry as kinds
+from search_spaces import residual as residuals
 from search_spaces.architecture import Architecture
-from search_spaces.block import BlockConfig
-from search_spaces.schema import Facts, Value
+from search_spaces.block import BlockConfig, head_facts
+from search_spaces.kind import SKIP, Facts, Value
 
 SUBLAYERS = ("mixer", "cross", "ffn")
-_SUBLAYER_FACTS = ("width", "norm", "placement")
+LENGTHS = ("between", "restore")
+"""Roles that change the length of the sequence and its mask."""
 
 
 @dataclass(frozen=True)
@@ -24,18 +30,24 @@ class Unit:
     """What one piece of a plain model is built from.
 
     Args:
-        role: `embedding`, `mixer`, `cross`, `ffn`, `norm` or `head`.
+        role: `embedding`, `mixer`, `cross`, `ffn`, `between`, `restore`, `norm` or `head`.
         block: its kind and dims; a closing norm has the norm's name as kind.
         facts: the facts its kind asks for and, for a sub-layer, those of its norm and residual.
+        share: the share of the sequence's tokens it runs on: less than 1 after a block that shortens the sequence.
     """
 
     role: str
     block: BlockConfig
     facts: tuple[tuple[str, Value], ...]
+    share: float = 1.0
 
     def __str__(self) -> str:
         inner = ", ".join(f"{name}={value}" for name, value in (*self.facts, *self.block.dims))
-        return f"{self.block.kind}({inner})"
+        return f"{self.block.kind}({inner})" + (f" on {self.share:.3g} of the tokens" if self.share != 1 else "")
+
+    def length(self, tokens: int) -> int:
+        """How many tokens it runs on in a sequence of that many."""
+        return math.ceil(tokens * self.share - 1e-9)  # a third of 9 tokens is 3
 
 
 @dataclass(frozen=True)
@@ -53,29 +65,109 @@ class Step:
     stack: str
     layer: int = -1
 
+    @property
+    def role(self) -> str:
+        """The role of its unit."""
+        return self.unit.role
+
+    @property
+    def ties(self) -> bool:
+        """Whether it is a head that reads the embedding's tensors."""
+        return self.unit.role == "head" and kinds.get(self.unit.block.kind).ties
+
+
+class Place(NamedTuple):
+    """Where a block stands in a stack, and which: one in an architecture, several in a space.
+
+    Args:
+        layer: the index of the layer in its stack.
+        shares: the shares of the tokens that it may run on; None where those before it decide.
+        optional: whether there are architectures without this place.
+    """
+
+    role: str
+    slot: int
+    layer: int
+    blocks: Sequence[BlockConfig]
+    shares: Sequence[float] | None = None
+    optional: bool = False
+
+
+class Outline(NamedTuple):
+    """What `walk` turns into steps: one architecture, or all of a space that have the same settings.
+
+    Args:
+        facts: of the embedding.
+        share_inputs: whether both stacks read one embedding.
+        ends: embeddings, each with the heads that may go with it.
+        stacks: the places of each stack in the order they run.
+    """
+
+    facts: Facts
+    share_inputs: bool
+    ends: Sequence[tuple[BlockConfig, Sequence[BlockConfig]]]
+    stacks: dict[str, Sequence[Place]]
+
 
 @lru_cache(maxsize=4096)
 def plan(arch: Architecture) -> tuple[Step, ...]:
     """The units of an architecture in the order they run."""
-    steps: list[Step] = []
-    for stack, layers in arch.stacks.items():
-        facts = arch.facts(causal=stack == "decoder")
-        path = "target_embedding" if stack == "decoder" and not arch.share_inputs else "embedding"
-        steps.append(Step(path, make_unit("embedding", arch.embedding, arch.facts(False)), stack))
-        for i, layer in enumerate(layers):
-            for role, block, slot in layer.parts():
-                steps.append(Step(f"{stack}.{slot}.{role}", make_unit(role, block, facts), stack, i))
-        if arch.placement == "pre":
-            unit = Unit("norm", BlockConfig(arch.norm), facts.pick(("width",)))
-            steps.append(Step(f"{stack}.norm", unit, stack))
-    steps.append(Step("head", make_unit("head", arch.head, arch.head_facts()), stack))
-    return tuple(steps)
+    stacks: dict[str, Sequence[Place]] = {
+        name: [Place(role, slot, i, (block,)) for i, layer in enumerate(layers) for role, block, slot in layer.parts()]
+        for name, layers in arch.stacks.items()}
+    ends = ((arch.embedding, (arch.head,)),)
+    return tuple(walk(Outline(arch.facts(causal=False), arch.share_inputs, ends, stacks)))
+
+
+def walk(outline: Outline) -> Iterator[Step]:
+    """The units that an outline holds, in the order they run; alternatives of a place follow each other."""
+    for stack, places in outline.stacks.items():
+        path = "target_embedding" if stack == "decoder" and not outline.share_inputs else "embedding"
+        for embedding, _ in outline.ends:
+            yield Step(path, make_unit("embedding", embedding, outline.facts), stack)
+        facts = replace(outline.facts, causal=stack == "decoder")
+        yield from _layer_steps(stack, places, facts)
+        if residuals.get(facts.residual).closing_norm(facts):
+            yield Step(f"{stack}.norm", Unit("norm", BlockConfig(facts.norm), facts.pick(("width",))), stack)
+    for embedding, heads in outline.ends:
+        known = head_facts(outline.facts, embedding)
+        yield from (Step("head", make_unit("head", head, known), stack) for head in heads)
+
+
+def _layer_steps(stack: str, places: Iterable[Place], facts: Facts) -> Iterator[Step]:
+    shares: Sequence[float] = (1.0,)
+    restores: list[list[Step]] = []
+    for place in places:
+        found = product(place.blocks, shares if place.shares is None else place.shares)
+        path = f"{stack}.{place.slot}.{place.role}"
+        if place.role != "between":
+            for block, share in found:
+                yield Step(path, make_unit(place.role, block, facts, share), stack, place.layer)
+            continue
+        left = dict.fromkeys(shares if place.optional else ())
+        restores.append([])
+        for block, share in found:
+            if block.kind != SKIP:
+                yield Step(path, make_unit("between", block, facts, share), stack, place.layer)
+            remains, restore = after(block, facts, share)
+            left[remains] = None
+            restores[-1] += [Step(f"{stack}.{place.slot}.restore", restore, stack)] if restore else []
+        shares = tuple(left)
+    yield from chain.from_iterable(reversed(restores))
+
+
+def after(block: BlockConfig, facts: Facts, share: float) -> tuple[float, Unit | None]:
+    """The share of the tokens left by a block between layers, and the unit that restores them at the stack's end."""
+    kind = kinds.get(block.kind)
+    left = share * kind.length(dict(block.dims)) if kind.length else share
+    restore = BlockConfig(kind.restored_by, block.dims) if kind.restored_by else None
+    return left, make_unit("restore", restore, facts, left) if restore else None
 
 
 @lru_cache(maxsize=100_000)
-def make_unit(role: str, block: BlockConfig, facts: Facts) -> Unit:
-    """The unit of a block among these facts."""
-    names = kinds.get(block.kind).facts
+def make_unit(role: str, block: BlockConfig, facts: Facts, share: float = 1.0) -> Unit:
+    """The unit of a block among these facts, on that share of the tokens."""
+    always: tuple[str, ...] = ("width",) if role in LENGTHS else ()
     if role in SUBLAYERS:
-        names = tuple(dict.fromkeys((*_SUBLAYER_FACTS, *names)))
-    return Unit(role, block, facts.pick(names))
+        always = residuals.get(facts.residual).unit_facts
+    return Unit(role, block, facts.pick(tuple(dict.fromkeys((*always, *kinds.get(block.kind).facts)))), share)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from search_spaces import kinds
+from search_spaces import registry as kinds
+from search_spaces import residual as residuals
 from search_spaces.block import BlockConfig, block_faults
-from search_spaces.errors import Fault
-from search_spaces.schema import FAMILIES, GREATEST, MOST_SLOTS, NORMS, PLACEMENTS, POSITIONS
+from search_spaces.errors import Fault, shown
+from search_spaces.kind import FAMILIES, GREATEST, MOST_SLOTS, NORMS, PLACEMENTS, POSITIONS, SKIP
 
 if TYPE_CHECKING:
     from search_spaces.architecture import Architecture, Layer
@@ -45,19 +46,26 @@ def _family_faults(arch: Architecture) -> Iterator[Fault]:
 
 
 def _plain_faults(arch: Architecture) -> Iterator[Fault]:
-    words = {"family": tuple(FAMILIES), "positions": POSITIONS, "norm": NORMS, "placement": PLACEMENTS}
+    words = {"family": tuple(FAMILIES), "positions": POSITIONS, "norm": NORMS, "placement": PLACEMENTS,
+             "residual": tuple(residuals.names())}
     for name, allowed in words.items():
         if getattr(arch, name) not in allowed:
-            yield Fault(name, f"{getattr(arch, name)!r} is not allowed; allowed: {', '.join(allowed)}")
+            yield Fault(name, f"{shown(getattr(arch, name))} is not allowed; allowed: {', '.join(allowed)}")
     for name, least in {"vocab_size": 1, "context": 1, "width": 1, "n_classes": 0, "n_types": 0}.items():
         value = getattr(arch, name)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= GREATEST:
-            yield Fault(name, f"{value!r} is not allowed; allowed: a whole number from {least} to 10^9")
+            yield Fault(name, f"{shown(value)} is not allowed; allowed: a whole number from {least} to 10^9")
     for name in ("bias", "share_inputs"):
         if not isinstance(getattr(arch, name), bool):
-            yield Fault(name, f"{getattr(arch, name)!r} is not allowed; allowed: true or false")
+            yield Fault(name, f"{shown(getattr(arch, name))} is not allowed; allowed: true or false")
     if arch.family != "seq2seq" and arch.share_inputs is False:
         yield Fault("share_inputs", "false is for seq2seq only")
+    if arch.residual in words["residual"] and arch.placement in PLACEMENTS:
+        settings = {"placement": arch.placement, "residual": arch.residual}
+        canonical = residuals.canonical_settings(settings)
+        if canonical != settings:
+            yield Fault("placement", f"{arch.placement!r} has no effect with the residual {arch.residual}; "
+                                     f"write {canonical['placement']}")
 
 
 def _stack_faults(name: str, layers: tuple[Layer, ...], arch: Architecture) -> Iterator[Fault]:
@@ -67,11 +75,15 @@ def _stack_faults(name: str, layers: tuple[Layer, ...], arch: Architecture) -> I
     for i, layer in enumerate(layers):
         if (layer.cross is not None) != has_cross:
             yield Fault(f"{name}.{i}.cross", "is missing" if has_cross else "only a seq2seq decoder has one")
+        if layer.between is None and layer.between_slot is not None:
+            yield Fault(f"{name}.{i}.between_slot", f"{layer.between_slot!r} is not allowed without between")
         for role, block, slot in layer.parts():
             where = f"{name}.{i}.{role}"
+            if block.kind == SKIP:
+                yield Fault(where, f"{SKIP} is for space files; an architecture leaves between out")
             if isinstance(slot, bool) or not isinstance(slot, int) or not 0 <= slot < MOST_SLOTS:
                 allowed = f"a whole number from 0 to {MOST_SLOTS - 1}"
-                yield Fault(f"{where}.slot", f"{slot!r} is not allowed; allowed: {allowed}")
+                yield Fault(f"{where}.slot", f"{shown(slot)} is not allowed; allowed: {allowed}")
             elif owners.setdefault((role, slot), block) != block:
                 yield Fault(where, f"{block} uses slot {slot}, which holds {owners[role, slot]}; "
                                    "one slot has one kind and one set of dims")

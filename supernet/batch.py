@@ -69,7 +69,7 @@ class Split(Protocol):
         """How many examples there are."""
 
     def batch(self, index: int, size: int, seed: int) -> Batch:
-        """The `index`-th batch of an endless order: each epoch takes every example, shuffled anew by the seed."""
+        """The `index`-th batch of an endless order: each epoch takes every example, reshuffled by the seed."""
 
     def in_order(self, size: int, limit: int | None = None) -> Iterator[Batch]:
         """Every example once, or a fair sample of `limit`, for evaluation; the last batch may be smaller."""

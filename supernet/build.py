@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from search_spaces import kinds
+from search_spaces import registry as kinds
+from search_spaces import residual as residuals
 from search_spaces.errors import InputError
 from search_spaces.units import SUBLAYERS, Unit
+from supernet.layers.norms import make_norm
 from supernet.layout import entries, initialise
-from supernet.norms import make_norm
-from supernet.sublayer import SubLayer
 
 
 def build_unit(unit: Unit) -> nn.Module:
@@ -22,7 +22,9 @@ def build_unit(unit: Unit) -> nn.Module:
     block: nn.Module = kind.module(**{name: facts[name] for name in kind.facts}, **dict(unit.block.dims))
     if unit.role not in SUBLAYERS:
         return block
-    return SubLayer(block, width=int(facts["width"]), norm=str(facts["norm"]), placement=str(facts["placement"]))
+    residual = residuals.get(str(facts.get("residual", residuals.PLAIN)))
+    surrounded: nn.Module = residual.module(block, **{name: facts[name] for name in residual.facts})
+    return surrounded
 
 
 def build_on_meta(unit: Unit) -> nn.Module:

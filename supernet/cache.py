@@ -14,6 +14,7 @@ from search_spaces.errors import InputError
 from search_spaces.units import SUBLAYERS, Step, Unit, plan
 from supernet.build import build_on_meta
 from supernet.call import Call, State
+from supernet.driver import run_unit
 
 WHERE = "decoding"
 
@@ -54,7 +55,7 @@ class OneUnit(nn.Module):
 
     def forward(self, x: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
         held = State(state)
-        y = self.sublayer(x, Call(state=held, position=self.position))
+        y, _ = run_unit(SUBLAYERS[0], self.sublayer, x, Call(state=held, position=self.position), {})
         return (y, *held.tensors)
 
 
@@ -74,7 +75,7 @@ def state_shapes(unit: Unit, batch: int, past: int) -> tuple[tuple[int, ...], ..
         return tuple(tuple(shape) for shape in shapes(batch, past))
     if unit.role == "ffn":
         return ()
-    raise InputError(WHERE, f"the kind {unit.block.kind} cannot go on token by token: its module has no state_shapes "
+    raise InputError(WHERE, f"the kind {unit.block.kind} cannot decode token by token: its module has no state_shapes "
                             "(supernet/blocks/README.md says how to add it)")
 
 
@@ -82,12 +83,12 @@ def empty_states(arch: Architecture, batch: int, like: Tensor) -> tuple[tuple[Te
     """What is remembered before the first token: zeros, with the type and on the device of `like`.
 
     Raises:
-        InputError: a block of the architecture cannot go on token by token.
+        InputError: a block of the architecture cannot decode token by token.
     """
     steps = decoder_steps(arch)
     takes = inspect.signature(_module(steps[0].unit).forward).parameters
     if "position" not in takes:
-        raise InputError(WHERE, f"the embedding {steps[0].unit.block.kind} cannot go on token by token: its forward "
+        raise InputError(WHERE, f"the embedding {steps[0].unit.block.kind} cannot decode token by token: its forward "
                                 "takes no position (see supernet/blocks/README.md)")
     return tuple(tuple(torch.zeros(shape, dtype=like.dtype, device=like.device)
                        for shape in state_shapes(step.unit, batch, 0))

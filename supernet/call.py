@@ -33,7 +33,10 @@ class Call:
         mask: (batch, length), true where a real token stands; None where all are real.
         memory: (batch, source length, width), the encoder's output for cross-attention.
         memory_mask: as `mask`, of the memory.
-        record: filled by blocks; None where nobody asked.
+        types: (batch, length) token types, for an embedding.
+        target: whether the tokens are the target of a seq2seq model, for an embedding.
+        before: the hidden states and mask before each block that shortened the sequence, the last one at the end.
+        record: filled by blocks; None where no record is kept.
         state: what the block remembers, where x continues a sequence; None where x is the whole of it.
         position: how many tokens came before x.
     """
@@ -41,6 +44,9 @@ class Call:
     mask: Tensor | None = None
     memory: Tensor | None = None
     memory_mask: Tensor | None = None
+    types: Tensor | None = None
+    target: bool = False
+    before: tuple[tuple[Tensor, Tensor | None], ...] = ()
     record: Record | None = None
     state: State | None = None
     position: int = 0

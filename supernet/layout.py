@@ -74,7 +74,7 @@ def _window(have: int, need: int, keep: Keep) -> slice:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TensorEntry:
     """A tensor of a plain module: its name and shape there, and where it is stored."""
 
     name: str
@@ -90,7 +90,7 @@ class Entry:
         return math.prod(self.shape)
 
 
-def entries(module: nn.Module) -> tuple[Entry, ...]:
+def entries(module: nn.Module) -> tuple[TensorEntry, ...]:
     """Every learned or random tensor of a plain module with its place in the store.
 
     Buffers that are not persistent are derived tables; they are recomputed, not stored.
@@ -100,7 +100,7 @@ def entries(module: nn.Module) -> tuple[Entry, ...]:
     kept = module.state_dict().keys()
     names += [(name, tensor, True) for name, tensor in module.named_buffers() if name in kept]
     return tuple(
-        Entry(name, tuple(tensor.shape), layout, tuple(_pieces(name, tuple(tensor.shape), layout)), is_buffer,
+        TensorEntry(name, tuple(tensor.shape), layout, tuple(_pieces(name, tuple(tensor.shape), layout)), is_buffer,
               tensor.dtype)
         for name, tensor, is_buffer in names
         for layout in (layouts.get(name, Layout()),)
@@ -129,7 +129,7 @@ def _pieces(name: str, plain_shape: tuple[int, ...], layout: Layout) -> Iterator
         yield Piece(f"{stored}#{i}", (*shape[:axis], size, *shape[axis + 1 :]), keep)
 
 
-def initialise(tensor: Tensor, entry: Entry, generator: torch.Generator | None, pieces: int = 1) -> None:
+def initialise(tensor: Tensor, entry: TensorEntry, generator: torch.Generator | None, pieces: int = 1) -> None:
     """Fill a tensor with its starting values.
 
     Args:
@@ -151,7 +151,7 @@ def initialise(tensor: Tensor, entry: Entry, generator: torch.Generator | None, 
             tensor.normal_(0.0, float(how), generator=generator)
 
 
-def _automatic(entry: Entry) -> str:
+def _automatic(entry: TensorEntry) -> str:
     """Biases start at 0, one-dimensional weights at 1, matrices by their fan-in."""
     last = entry.name.rsplit(".", 1)[-1]
     if last == "bias":

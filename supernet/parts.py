@@ -1,4 +1,4 @@
-"""Where a forward pass finds the units of an architecture."""
+"""Where a pass over a plan finds the units of an architecture."""
 
 from __future__ import annotations
 
@@ -7,17 +7,38 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from search_spaces.units import Step
+
+class PlannedStep(Protocol):
+    """A step of a plan, as far as running it needs to know; see `search_spaces.units.Step`."""
+
+    @property
+    def path(self) -> str:
+        """Where the weights live."""
+
+    @property
+    def role(self) -> str:
+        """The role of its unit."""
+
+    @property
+    def stack(self) -> str:
+        """The stack it runs in."""
+
+    @property
+    def ties(self) -> bool:
+        """Whether it is a head that reads the embedding's tensors."""
 
 
-class Parts(Protocol):
-    """Where a forward pass finds its units: a plain model's modules or the supernet's slices."""
+class UnitParts(Protocol):
+    """Where a pass finds its units: a plain model's modules or the supernet's slices."""
 
-    def call(self, step: Step, *inputs: Any) -> Any:
+    def call(self, step: Any, *inputs: Any) -> Any:
         """Run the unit of a step."""
 
-    def tensors(self, step: Step) -> Mapping[str, Tensor]:
+    def tensors(self, step: Any) -> Mapping[str, Tensor]:
         """The weights of the unit of a step."""
+
+    def residual(self, step: Any) -> Any:
+        """What enters and leaves the streams of a step that is a sub-layer; see `supernet/residuals`."""
 
 
 class Modules:
@@ -26,10 +47,14 @@ class Modules:
     def __init__(self, model: nn.Module) -> None:
         self.model = model
 
-    def call(self, step: Step, *inputs: Any) -> Any:
+    def call(self, step: PlannedStep, *inputs: Any) -> Any:
         """Run the module at the step's path."""
         return self.model.get_submodule(step.path)(*inputs)
 
-    def tensors(self, step: Step) -> Mapping[str, Tensor]:
+    def residual(self, step: PlannedStep) -> nn.Module:
+        """The module at the step's path."""
+        return self.model.get_submodule(step.path)
+
+    def tensors(self, step: PlannedStep) -> Mapping[str, Tensor]:
         """The parameters of the module at the step's path."""
         return dict(self.model.get_submodule(step.path).named_parameters())

@@ -5,23 +5,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
 from search_spaces.errors import InputError
-from search_spaces.loader import load_architecture
-from supernet import sparse
-from supernet.checkpoint import load_tensors, save_tensors
-from supernet.matrices import matrices
-from supernet.quantised import Quantisation, Quantised
+from search_spaces.files.loader import load_architecture
+from search_spaces.files.reading import checked, read_json
+from search_spaces.files.writing import whole
+from supernet.compression import codebooks, sparse
+from supernet.compression.quantised import Quantisation, Quantised
+from supernet.declared import declared_matrices
+from supernet.train.checkpoint import load_tensors, save_tensors
 from supernet.transformer import Transformer
-from supernet.writing import whole
 
 ARCHITECTURE, WEIGHTS, QUANTISATION = "architecture.json", "model.safetensors", "quantisation.json"
+class Packing(NamedTuple):
+    """A way to keep a tensor in less room, without loss.
+
+    Args:
+        name: the field of `Quantisation` that lists the tensors kept so.
+        fits: whether a tensor takes less room so.
+        pack: some tensors, by their names, become others.
+        unpack: the inverse, with their shapes; raises ValueError or KeyError where they are damaged.
+    """
+
+    name: str
+    fits: Callable[[Tensor], bool]
+    pack: Callable[[Mapping[str, Tensor], Iterable[str]], dict[str, Tensor]]
+    unpack: Callable[[Mapping[str, Tensor], Mapping[str, tuple[int, ...]]], dict[str, Tensor]]
+
+
+PACKINGS = (Packing("sparse", sparse.is_sparse, sparse.pack, sparse.unpack),
+            Packing("codebooks", codebooks.repeats, codebooks.pack, codebooks.unpack))
+"""In the order they are tried."""
 REMEDY = "extract it again, or take the folder from where it came"
 
 
@@ -40,10 +60,14 @@ def save_model(model: Transformer, folder: Path) -> None:
 
 
 def stored(model: Transformer) -> tuple[Quantisation, dict[str, Tensor]]:
-    """What is written of a model: how its weights are kept, and the tensors; matrices with many zeros without them."""
+    """What is written of a model: how its weights are kept, and the tensors, each matrix as small as it can be."""
     how, tensors = model.how if isinstance(model, Quantised) else Quantisation(), model.state_dict()
-    names = tuple(name for name in matrices(model) if sparse.is_sparse(tensors[name]))
-    return how.model_copy(update={"sparse": names}), sparse.pack(tensors, names)
+    left, chosen = list(declared_matrices(model)), {}
+    for packing in PACKINGS:
+        chosen[packing.name] = tuple(name for name in left if packing.fits(tensors[name]))
+        tensors = packing.pack(tensors, chosen[packing.name])
+        left = [name for name in left if name not in chosen[packing.name]]
+    return how.model_copy(update=chosen), tensors
 
 
 def load_model(folder: Path, dropout: float = 0.0) -> Transformer:
@@ -57,7 +81,7 @@ def load_model(folder: Path, dropout: float = 0.0) -> Transformer:
     arch, how, tensors = load_architecture(folder), _read(folder / QUANTISATION), load_tensors(folder / WEIGHTS, REMEDY)
     with torch.device("meta"):
         model = (Transformer(arch, dropout=dropout) if how.scheme == "fp32" else
-                 Quantised(arch, how.model_copy(update={"sparse": ()}), dropout=dropout))
+                 Quantised(arch, how.model_copy(update={packing.name: () for packing in PACKINGS}), dropout=dropout))
     model.to_empty(device="cpu")  # which computes the tables that are not stored
     wanted = model.state_dict()
     tensors = _unpacked(tensors, how, wanted, folder)
@@ -73,23 +97,18 @@ def load_model(folder: Path, dropout: float = 0.0) -> Transformer:
 
 def _read(path: Path) -> Quantisation:
     """How the weights of a folder are kept. Raises InputError for a damaged file."""
-    try:
-        return Quantisation.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
+    if not path.exists():
         return Quantisation()
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read ({error.strerror}); {REMEDY}") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InputError(str(path), f"is damaged ({f'{where}: ' if where else ''}{first['msg']}); {REMEDY}") from None
+    return checked(Quantisation, read_json(path, REMEDY), str(path), REMEDY)
 
 
 def _unpacked(tensors: dict[str, Tensor], how: Quantisation, wanted: Mapping[str, Tensor],
               folder: Path) -> dict[str, Tensor]:
-    """The tensors, those without their zeros complete again. Raises InputError where they are damaged."""
+    """The tensors, those that were packed complete again. Raises InputError where they are damaged."""
     try:
-        return sparse.unpack(tensors, {name: tuple(wanted[name].shape) for name in how.sparse})
+        for packing in PACKINGS:
+            tensors = packing.unpack(tensors, {name: tuple(wanted[name].shape) for name in getattr(how, packing.name)})
+        return tensors
     except (KeyError, ValueError) as error:
         says = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
         raise InputError(str(folder / WEIGHTS), f"does not fit {QUANTISATION}: {says}; {REMEDY}") from None

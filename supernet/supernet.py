@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,15 +15,16 @@ from torch import Tensor, nn
 
 from search_spaces.architecture import Architecture
 from search_spaces.errors import InputError
-from search_spaces.inventory import inventory
-from search_spaces.space import SearchSpace
+from search_spaces.space.inventory import inventory
+from search_spaces.space.search_space import SearchSpace
 from search_spaces.units import Step, Unit
 from supernet.build import build_on_meta, set_dropout
-from supernet.layout import Entry, entries, initialise
-from supernet.parts import Parts
-from supernet.tables import Table
+from supernet.generation import Writer
+from supernet.layers.tables import Table
+from supernet.layout import TensorEntry, entries, initialise
+from supernet.parts import UnitParts
+from supernet.room import check_room
 from supernet.transformer import run
-from supernet.writer import Writer
 
 
 class Supernet(nn.Module):
@@ -44,6 +46,10 @@ class Supernet(nn.Module):
         super().__init__()
         self.space, self.dropout = space, dropout
         shapes, owners = _largest_shapes(space)
+        device = torch.get_default_device()
+        needed = sum(math.prod(shape) * owners[name].dtype.itemsize for name, shape in shapes.items())
+        check_room(f"supernet of {space.name}", needed, "its weights", device,
+                   "use a smaller width, vocab_size or context")
         for name, shape in shapes.items():
             entry = owners[name]
             tensor = torch.empty(shape, dtype=entry.dtype)
@@ -74,7 +80,7 @@ class Supernet(nn.Module):
             reads = self._reads[where] = tuple(self._read(step, entry) for entry in unit_entries(step.unit))
         return {read.name: read.of(self) for read in reads}
 
-    def _read(self, step: Step, entry: Entry) -> _Read:
+    def _read(self, step: Step, entry: TensorEntry) -> _Read:
         names = tuple(store_name(step.path, step.unit, piece.name) for piece in entry.pieces)
         stored = [self.get_stored(name).shape for name in names]
         for name, piece, shape in zip(names, entry.pieces, stored):
@@ -131,6 +137,9 @@ class _Slices:
             found = self.bound[step.path] = self.net.slices(step)
         return found
 
+    def residual(self, step: Step) -> nn.Module:
+        return _skeleton(step.unit, *self.mode).module
+
     def call(self, step: Step, *inputs: Any) -> Any:
         return _skeleton(step.unit, *self.mode).run(self.tensors(step), inputs)
 
@@ -141,7 +150,7 @@ class _Subnet(Writer):
     def __init__(self, net: Supernet, arch: Architecture) -> None:
         self.net, self.arch = net, arch
 
-    def parts(self) -> Parts:
+    def parts(self) -> UnitParts:
         return _Slices(self.net)
 
 
@@ -193,7 +202,7 @@ def _skeleton(unit: Unit, training: bool, dropout: float, device: torch.device, 
 
 
 @lru_cache(maxsize=100_000)
-def unit_entries(unit: Unit) -> tuple[Entry, ...]:
+def unit_entries(unit: Unit) -> tuple[TensorEntry, ...]:
     """The tensors of a unit's plain module with their places in the store."""
     return entries(build_on_meta(unit))
 
@@ -203,10 +212,10 @@ def store_name(path: str, unit: Unit, piece: str) -> str:
     return f"{path}.{unit.block.kind}.{piece}".replace(".", "/")
 
 
-def _largest_shapes(space: SearchSpace) -> tuple[dict[str, tuple[int, ...]], dict[str, Entry]]:
+def _largest_shapes(space: SearchSpace) -> tuple[dict[str, tuple[int, ...]], dict[str, TensorEntry]]:
     """Name -> the largest extent of every axis over the space, and an entry that is stored there."""
     shapes: dict[str, tuple[int, ...]] = {}
-    owners: dict[str, Entry] = {}
+    owners: dict[str, TensorEntry] = {}
     for path, units in inventory(space).items():
         for unit in units:
             for entry in unit_entries(unit):

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from search_spaces import kinds
 from search_spaces.architecture import Architecture
 from search_spaces.errors import InputError
-from search_spaces.units import SUBLAYERS, Step, plan
+from search_spaces.units import Step, plan
 from supernet.build import build_on_meta, fresh, set_dropout
-from supernet.call import Call, Record
-from supernet.parts import Modules, Parts
-from supernet.writer import Writer
+from supernet.driver import PassInputs, drive
+from supernet.generation import Writer
+from supernet.parts import Modules, UnitParts
+from supernet.room import check_room, tensor_bytes
 
 OUTPUTS = ("logits", "features", "attention", "aux_loss")
 
@@ -45,6 +43,9 @@ class Transformer(nn.Module, Writer):
         set_dropout(self, dropout)
         device = torch.get_default_device()
         if device.type != "meta":
+            needed = tensor_bytes((*self.parameters(), *self.buffers()))
+            check_room(f"model {arch.key[:12]}", needed, "its weights and tables", device,
+                       "use a smaller width, vocab_size or context")
             self.to_empty(device=device)
             fresh(self, None if seed is None else torch.Generator(device).manual_seed(seed))
 
@@ -88,46 +89,24 @@ class Transformer(nn.Module, Writer):
         return run(arch or self.arch, self.parts(), self.checkpointing and torch.is_grad_enabled(), tokens, target,
                    mask, target_mask, types, outputs)
 
-    def parts(self) -> Parts:
+    def parts(self) -> UnitParts:
         """Its modules."""
         return Modules(self)
 
 
-def run(arch: Architecture, parts: Parts, checkpointing: bool, tokens: Tensor, target: Tensor | None,
+def run(arch: Architecture, parts: UnitParts, checkpointing: bool, tokens: Tensor, target: Tensor | None,
         mask: Tensor | None, target_mask: Tensor | None, types: Tensor | None, outputs: Sequence[str] | None) -> Any:
     """The forward pass; arguments as `Transformer.forward`."""
     wanted = ("logits",) if outputs is None else tuple(outputs)
     _check_inputs(arch, tokens, target, mask, target_mask, types, wanted)
-    records: list[Record] = []
-    features: list[Tensor] = []
-    keep_record = bool({"attention", "aux_loss"} & set(wanted))
-    x, call, embedding = tokens, Call(mask=mask), plan(arch)[0]
-    for step in plan(arch):
-        role = step.unit.role
-        if role == "embedding":
-            if step.stack == "decoder" and target is not None:
-                call = Call(mask=target_mask, memory=x, memory_mask=mask)
-                x = parts.call(step, target, None, True)
-            else:
-                x = parts.call(step, tokens, types, False)
-            embedding = step
-        elif role in SUBLAYERS:
-            if role == "mixer" and keep_record:
-                records.append(Record())
-                call = replace(call, record=records[-1])
-            x = _sublayer(parts, step, x, call, checkpointing)
-            if role == "ffn":
-                features.append(x)
-        elif role == "norm":
-            x = parts.call(step, x)
-        elif "logits" in wanted:
-            tied = parts.tensors(embedding) if kinds.get(step.unit.block.kind).ties else {}
-            x = parts.call(step, x, call.mask, tied)
+    done = drive(plan(arch), parts, PassInputs(tokens, target, mask, target_mask, types), head="logits" in wanted,
+                 keep_records=bool({"attention", "aux_loss"} & set(wanted)), recompute=checkpointing)
     if outputs is None:
-        return x
-    losses = [loss for record in records for loss in record.aux_loss]
-    found = {"logits": x, "features": tuple(features), "attention": tuple(tuple(r.attention) for r in records),
-             "aux_loss": torch.stack(losses).sum() if losses else x.new_zeros(())}
+        return done.x
+    losses = [loss for record in done.records for loss in record.aux_loss]
+    found = {"logits": done.x, "features": tuple(done.features),
+             "attention": tuple(tuple(record.attention) for record in done.records),
+             "aux_loss": torch.stack(losses).sum() if losses else done.x.new_zeros(())}
     return {name: found[name] for name in wanted}
 
 
@@ -150,19 +129,3 @@ def _check_inputs(arch: Architecture, tokens: Tensor, target: Tensor | None, mas
     unknown = [name for name in wanted if name not in OUTPUTS]
     if unknown:
         raise InputError("outputs", f"unknown {unknown[0]!r}; allowed: {', '.join(OUTPUTS)}")
-
-
-def _sublayer(parts: Parts, step: Step, x: Tensor, call: Call, checkpointing: bool) -> Tensor:
-    if not checkpointing:
-        return parts.call(step, x, call)
-
-    def recomputed(x: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        record = Record() if call.record else None  # blocks append: the second run must not append again
-        y = parts.call(step, x, replace(call, record=record))
-        return (y, record.attention, record.aux_loss) if record else (y, [], [])
-
-    y, attention, aux_loss = checkpoint(recomputed, x, use_reentrant=False)
-    if call.record:
-        call.record.attention.extend(attention)
-        call.record.aux_loss.extend(aux_loss)
-    return y

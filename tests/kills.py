@@ -23,10 +23,13 @@ from typing import Any
 import tensorboardX  # noqa: F401 - loaded before the forks
 import torch
 
-import nas.train_command  # noqa: F401
-from nas import cli, progress, train
-from supernet import checkpoint
-from supernet.checkpoint import newest_step
+import nas.stages.train.run  # noqa: F401
+import nas.stages.train.view  # noqa: F401
+from nas import cli
+from nas.core import metrics as progress
+from nas.stages.train import training as train
+from supernet.train import checkpoint
+from supernet.train.checkpoint import newest_step
 from tests.nas.runs import options, write_inputs
 from tests.supernet.toys import supernet_trainer
 
@@ -224,13 +227,13 @@ class Trial:
 def last_step(run: Path) -> int:
     """The last step of which a run wrote something down."""
     rows = list(progress.read_rows(run / "metrics.csv"))
-    return max([newest_step(run / "checkpoints"), *(int(row.split(",")[0]) for row in rows)])
+    return max([newest_step(run / "checkpoints"), *(row.step for row in rows)])
 
 
 def learned(run: Path) -> dict[str, bytes]:
     """Everything that has to be equal: weights, the newest checkpoint, and the metrics but for their speed."""
     newest = checkpoint.Checkpoints(run / "checkpoints", 1).all()[-1]
-    rows = sorted(row for row in progress.read_rows(run / "metrics.csv") if "tokens_per_s" not in row)
+    rows = sorted(row.text for row in progress.read_rows(run / "metrics.csv") if "tokens_per_s" not in row.text)
     return {"supernet.safetensors": (run / "supernet.safetensors").read_bytes(),
             f"{newest.name}/state.safetensors": (newest / "state.safetensors").read_bytes(),
             f"{newest.name}/state.json": (newest / "state.json").read_bytes(),

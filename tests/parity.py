@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from nas.costs import count_params
+from nas.core.costs import count_params
 from search_spaces import Architecture, SearchSpace, load_space, shipped_spaces
 from search_spaces.units import plan
 from supernet import Supernet, extract

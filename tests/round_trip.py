@@ -17,8 +17,9 @@ from pathlib import Path
 
 import torch
 
-from nas import export as formats
-from nas.export._checking import MOST_LOSS, TOLERANCE
+from nas.stages.export import formats
+from nas.stages.export.checking import MOST_LOSS
+from nas.stages.export.request import TOLERANCE
 from search_spaces import InputError, SearchSpace, load_space
 from supernet import extract
 from tests import parity, shipments
@@ -36,9 +37,9 @@ def drawn(space: SearchSpace, place: int):
 def trip(name: str, place: int, int8: bool) -> dict:
     """The largest difference of each way of running one architecture: over its largest logit, or in nats for int8."""
     torch.set_num_threads(1)
-    from rich.console import Console
-
-    from nas.export_command import Asked, export
+    from nas.core.progress import StageProgress
+    from nas.stages.export.request import ExportRequest
+    from nas.stages.export.run import run
 
     space = load_space(name)
     net, arch = parity.randomised(space, place), drawn(space, place)
@@ -50,11 +51,13 @@ def trip(name: str, place: int, int8: bool) -> dict:
     del net
     with tempfile.TemporaryDirectory() as folder:
         subnet = shipments.ship(model, Path(folder, "subnet"))
-        asked = [Asked(each) for each in formats.names()]
-        asked += [Asked(each, int8=True) for each in formats.names() if int8 and formats.get(each).INT8]
-        for each in asked:
+        path = str(subnet.path)
+        requests = [ExportRequest(path, each) for each in formats.names()]
+        requests += [ExportRequest(path, each, int8=True) for each in formats.names()
+                     if int8 and formats.get(each).INT8]
+        for each in requests:
             try:
-                record = export(str(subnet.path), each, Console(quiet=True)).record
+                record = run(each, StageProgress()).record
                 found[each.name] = record["loss"] - record["plain_loss"] if each.int8 else record["largest_difference"]
             except InputError as error:
                 found[each.name] = str(error)

@@ -23,12 +23,11 @@ from pathlib import Path
 from optuna.trial import TrialState
 
 from nas.cli import main as nas
-from nas.run_dir import RunDir
-from nas.search.config import read_search
-from nas.search.stage import Search
-from nas.train import prepare
+from nas.core.evaluated import read_evaluated
+from nas.core.evaluation import prepare
+from nas.core.run_dir import RunDir
 from tests.nas.runs import options, write_inputs
-from tests.nas.search.made_up import write_profile
+from tests.nas.stages.search.made_up import write_profile
 
 TRIALS = 60
 OPTIONS = ["--device", "one", "--trials", str(TRIALS), "--limit", "30", "--batch-size", "1"]
@@ -39,7 +38,7 @@ A_SEARCH = 3
 
 def command(*more: str, moment: str | None = None, at: int = 0) -> subprocess.Popen[bytes]:
     """`nas search` in a process of its own, which dies by itself where a moment is given."""
-    module = "tests.nas.search.killed" if moment else "nas"
+    module = "tests.nas.stages.search.killed" if moment else "nas"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "KILL": f"{moment}/{at}"}
     return subprocess.Popen([sys.executable, "-m", module, "search", *more], env=environment,
                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -54,7 +53,7 @@ def finished(run: str) -> dict[int, str]:
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(Path("runs", run), copy, ignore=shutil.ignore_patterns("*.lock"))
     folder = RunDir.open(copy.name)
-    trials = Search(folder, read_search(copy / "search.yaml")).read()
+    trials = read_evaluated(folder).trials
     running = [trial.number for trial in trials if trial.state == TrialState.RUNNING]
     if running:
         raise AssertionError(f"left RUNNING: {running}")

@@ -7,10 +7,10 @@ from pathlib import Path
 import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from nas.subnet import Facts, Subnet, write_subnet
+from nas.core.subnet import Subnet, SubnetFacts, write_subnet
 from nas.tasks.tokenizer import SPECIALS
 from search_spaces import SearchSpace
-from search_spaces.loader import space_from_text
+from search_spaces.files.loader import space_from_text
 from supernet import Transformer
 
 TASKS = {"lm": "lm", "encoder": "classification", "seq2seq": "translation"}
@@ -35,7 +35,8 @@ SPACES = {
                 "n_classes": 3, "n_types": 2,
                 "embedding": {"lookup": {"rank": [4, "full"], "positions_at": ["width", "rank"],
                                          "norm_after": [False, True]}},
-                "head": {"classifier": {"pool": ["first", "mean"], "pooler": [False, True]}}, "encoder": _stack()},
+                "head": {"classifier": {"pool": ["first", "mean"], "pooler": [False, True]}},
+                "encoder": _stack(2, between={"pool": {"factor": [2, 3]}, "skip": {}})},
     "seq2seq": {"positions": ["learned", "sinusoidal"], "share_inputs": [True, False],
                 "embedding": {"lookup": {"scale": [False, True]},
                               "dextra_lookup": {"rank": 8, "depth": 2, "multiplier": 1.5}},
@@ -52,7 +53,7 @@ def ship(model: Transformer, folder: Path) -> Subnet:
     """A subnet of a model, whose run is gone."""
     arch = model.arch
     labels = tuple(f"class {i}" for i in range(arch.n_classes))
-    facts = Facts(key=arch.key, task=TASKS[arch.family], run="gone", labels=labels)
+    facts = SubnetFacts(key=arch.key, task=TASKS[arch.family], run="gone", labels=labels)
     return write_subnet(folder, model, tokenizer(arch.vocab_size), facts)
 
 

@@ -12,17 +12,19 @@ import pytest
 import typer
 import yaml
 
-from hardware_profiles.profile import parse_device
+from hardware_profiles.device import parse_device
 from nas.cli import app, main
 from nas.pipeline.config import PipelineConfig
-from nas.retrain_config import RetrainConfig
+from nas.stages.retrain.config import RetrainConfig
 from nas.tasks import get, names, options
-from search_spaces.loader import space_from_text
-from supernet.recipe import Recipe
+from search_spaces.files.loader import space_from_text
+from supernet.train.recipe import Recipe
 from tests.test_readme import DOCUMENTS, ROOT, blocks, commands, squeezed
 
 DOCS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))
 PLACEHOLDER = re.compile(r"<[^>]*>")
+VARIABLE = re.compile(r"<[^>]*>|\bnas [a-z]+\b|--[a-z-]+")
+"""What the source of a message does not spell out: values, commands and flags."""
 
 
 def generator():
@@ -128,7 +130,7 @@ def test_every_key_is_in_the_reference():
     text = made.reference()
     tables = [*made.SPACE, *made.DEVICE, *made.PIPELINE]
     models = [model for _, _, model, _ in tables] + [made.SearchConfig, made.Recipe]
-    models += [made.transports.get(name).Settings for name in made.transports.names()]
+    models += [made.transports.get(name).SETTINGS for name in made.transports.names()]
     for model in models:
         for key, field in model.model_fields.items():
             assert f"| `{key}` |" in text
@@ -142,8 +144,16 @@ def test_every_command_and_option_is_on_its_page():
     text = generator().commands()
     for name, command in typer.main.get_command(app).commands.items():
         assert f"### nas {name}\n" in text
-        for param in command.params:
+        for param in command.get_params(typer.Context(command)):
             assert param.name == "help" or param.param_type_name == "argument" or param.opts[0] in text
+
+
+def test_every_function_of_the_api_is_on_its_page():
+    text = generator().functions()
+    for name in ("train", "profile", "search", "pareto", "extract", "retrain", "export", "measure", "report"):
+        assert f"## {name}\n" in text
+        assert f"\ndef {name}(\n" in text
+    assert '- `training`: such as `{"steps": 2000}`.' in text
 
 
 def test_generated_pages_are_up_to_date():
@@ -168,7 +178,7 @@ def test_quoted_errors_are_real():
     quotes = [line for text in blocks("docs/troubleshooting.md", "text") for line in text.splitlines()]
     assert len(quotes) > 20
     for quote in quotes:
-        fixed = [part.strip(" :") for part in PLACEHOLDER.split(re.sub(r"^nas: |^warning: ", "", quote))]
+        fixed = [part.strip(" :") for part in VARIABLE.split(re.sub(r"^nas: |^warning: ", "", quote))]
         long = [part for part in fixed if len(part) >= 12]
         assert long, quote
         assert not [part for part in long if part.split(": ")[-1] not in source], quote

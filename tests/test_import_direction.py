@@ -15,7 +15,15 @@ MAY_IMPORT = {
     "hardware_profiles": {"search_spaces"},
     "nas": {"search_spaces", "supernet", "hardware_profiles"},
 }
-MAY_IMPORT_RAY = {"nas.cluster", "nas.search.ray_backend", "nas.search.ray_cluster", "nas.search.ray_worker"}
+MAY_IMPORT_RAY = {
+    "nas.core.cluster",
+    "nas.core.ray_address",
+    "nas.core.ray_nodes",
+    "nas.stages.search.ray_backend",
+    "nas.stages.search.ray_cluster",
+    "nas.stages.search.ray_worker",
+    "nas.stages.train.on_ray",
+}
 """The modules that run work on a cluster."""
 MODULES = sorted(path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py"))
 

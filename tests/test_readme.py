@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from search_spaces import kinds
-from search_spaces.loader import space_from_text
+from search_spaces import registry as kinds
+from search_spaces.files.loader import space_from_text
 from supernet import Supernet, extract
 
 ROOT = Path(__file__).parent.parent
+PACKAGES = ("search_spaces", "supernet", "hardware_profiles", "nas")
 DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in (
-    *ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("supernet/*/README.md"),
-    *ROOT.glob("nas/*/README.md")))
+    *ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "examples" / "README.md",
+    ROOT / "benchmarks" / "results" / "README.md",
+    *(path for package in PACKAGES for path in ROOT.glob(f"{package}/**/README.md"))))
 
 
 def blocks(document, language):
@@ -74,3 +76,8 @@ def test_links_lead_somewhere(document):
     links = re.findall(r"\]\(([^)#]+)", (ROOT / document).read_text("utf-8"))
     local = [link for link in links if not link.startswith("http")]
     assert not [link for link in local if not (ROOT / document).parent.joinpath(link).exists()]
+
+
+def test_every_package_has_a_readme():
+    folders = {path.parent for package in PACKAGES for path in ROOT.glob(f"{package}/**/__init__.py")}
+    assert not [folder for folder in folders if not (folder / "README.md").exists()]

@@ -6,14 +6,11 @@ Those of a user's own come from packages, through the entry-point group `nas.run
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from search_spaces import plugins
-from search_spaces.errors import Fault, InputError
+from search_spaces.errors import InputError
 
 GROUP = "nas.runtimes"
 ROOFLINE = "roofline"
@@ -38,23 +35,8 @@ def get(name: str) -> Any:
 
 @plugins.cached
 def _registry() -> dict[str, ModuleType]:
-    own = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
-    found = {_called(name): importlib.import_module(f"{__name__}.{name}") for name in own if not name.startswith("_")}
-    files = (plugin for plugin in plugins.files() if hasattr(plugin.module, "SUFFIX"))  # others hold blocks
-    for plugin in (*plugins.installed(GROUP), *files):
-        _check(plugin)
-        if found.setdefault(_called(plugin.name), plugin.module) is not plugin.module:
-            raise InputError(plugin.where, f"there is a runtime {_called(plugin.name)} already; rename the file")
-    return found
-
-
-def _called(module: str) -> str:
-    return module.rpartition(".")[2].replace("_", "-")
-
-
-def _check(plugin: plugins.Plugin) -> None:
-    """Raises InputError with everything a runtime's file lacks."""
-    wanted = (*HOLDS, *(COMPILES if getattr(plugin.module, "SUFFIX", "") else ()))
-    lacking = [name for name in wanted if not hasattr(plugin.module, name)]
-    if lacking:
-        raise InputError(plugin.where, [Fault(name, "is missing; a runtime has it") for name in lacking])
+    found = list(plugins.extensions(__name__, GROUP, lambda module: hasattr(module, "SUFFIX")))
+    for plugin in found:
+        compiles = COMPILES if getattr(plugin.module, "SUFFIX", "") else ()
+        plugins.check_holds(plugin, (*HOLDS, *compiles), "runtime")
+    return plugins.by_file_name(found, "runtime")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,16 +10,19 @@ from typing import Any
 SUFFIX = ""
 PRECISIONS = ("fp32", "bf16", "fp16")
 OPTIONS = ("graphs",)
+DRIVERS = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
+"""What one of the drivers makes that PyTorch can use: of NVIDIA, of Windows' subsystem for Linux, of AMD."""
 SETTLE_S = 0.5
 """Seconds of work before the first time counts: clocks rise under load."""
 
 
 def missing() -> str | None:
     """Why it cannot be used here; None where it can."""
-    import torch
+    if any(map(os.path.exists, DRIVERS)):  # without a driver, the seconds that torch takes to import are saved
+        import torch
 
-    if torch.cuda.is_available():
-        return None
+        if torch.cuda.is_available():
+            return None
     return "PyTorch finds no CUDA device here; install a CUDA build of PyTorch on a machine that has one"
 
 

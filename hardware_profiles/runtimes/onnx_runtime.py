@@ -22,6 +22,8 @@ OPTIONS = ("provider",)
 DEFAULT_PROVIDER = "CPUExecutionProvider"
 ON_GPU = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
 """Providers whose inputs and outputs stay on the GPU, so that no copy is timed."""
+_registries: dict[int | None, Any] = {}
+"""Tables of operators that the exporter has built in this process."""
 
 
 def missing() -> str | None:
@@ -137,10 +139,36 @@ def write(module: Any, inputs: Any, path: str, precision: str, sizes: dict[str, 
 def _exported(module: Any, inputs: Any, naming: dict[str, Any]) -> Any:
     import torch
 
-    with torch.no_grad():
+    with torch.no_grad(), _kept_registry():
         program = torch.onnx.export(module, inputs, dynamo=True, verbose=False, external_data=False, **naming)
     assert program is not None
     return _bare(program.model_proto)
+
+
+@contextlib.contextmanager
+def _kept_registry() -> Iterator[None]:
+    """Have the exporter build its table of operators once a process instead of once a call.
+
+    Building it takes 0.9 of the 1.6 seconds of exporting one unit. An exporter without this function is left alone.
+    """
+    try:
+        from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+        build, before = ONNXRegistry.from_torchlib, ONNXRegistry.__dict__["from_torchlib"]
+    except (ImportError, AttributeError, KeyError):
+        yield
+        return
+
+    def from_torchlib(opset_version: int | None = None) -> Any:
+        if opset_version not in _registries:
+            _registries[opset_version] = build() if opset_version is None else build(opset_version)
+        return _registries[opset_version]
+
+    setattr(ONNXRegistry, "from_torchlib", staticmethod(from_torchlib))  # noqa: B010 - a method, for a while
+    try:
+        yield
+    finally:
+        setattr(ONNXRegistry, "from_torchlib", before)  # noqa: B010
 
 
 def _bare(model: Any) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,11 +16,7 @@ OPTIONS: tuple[str, ...] = ()
 
 def missing() -> str | None:
     """Why it cannot be used here; None where it can."""
-    from torch._inductor.cpp_builder import get_cpp_compiler
-
-    try:
-        get_cpp_compiler()
-    except Exception:
+    if shutil.which(os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")) is None:
         return "torch.compile needs a C++ compiler; run `apt install g++`, or name one in the variable CXX"
     return None
 

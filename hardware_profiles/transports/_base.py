@@ -1,7 +1,7 @@
 """The contract of a transport: how a job reaches a device and its rounds come back.
 
-A transport is one file of this folder with `Settings`, a pydantic model of what a device's YAML may say under
-`transport`, and `Transport`, a subclass of `Base`. It may have `missing(settings)`: why no device can be reached from
+A transport is one file of this folder with `SETTINGS`, a pydantic model of what a device's YAML may say under
+`transport`, and `TRANSPORT`, a subclass of `Base`. It may have `missing(settings)`: why no device can be reached from
 this machine, such as a program that is not installed; None where it can. It does not look at the device.
 """
 
@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationInfo
 
-from hardware_profiles import measure, runtimes, transports
+from hardware_profiles import protocol as measure
+from hardware_profiles import runtimes, transports
 from search_spaces.errors import InputError
 
 Sink = Callable[[dict[str, Any]], None]
@@ -36,6 +37,16 @@ class TransportSettings(BaseModel):
     """What a device's YAML may say under `transport`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+STORED = {"stored": True}
+"""The validation context of a profile that was measured: it is read whatever its device's file could say then, and
+what is not allowed any more is refused when the device is used."""
+
+
+def is_stored(info: ValidationInfo) -> bool:
+    """Whether settings are read from a measured profile and not to be used."""
+    return bool((info.context or {}).get("stored"))
 
 
 @dataclass(frozen=True)
@@ -150,6 +161,6 @@ def safe_name(name: str) -> str:
 
 def refuse_memory(device_name: str, kind: str) -> InputError:
     """What to raise where the peak memory cannot be measured."""
-    able = ", ".join(name for name in transports.names() if transports.get(name).Transport.MEMORY)
+    able = ", ".join(name for name in transports.names() if transports.get(name).TRANSPORT.MEMORY)
     return InputError(device_name, f"the peak memory of a model cannot be measured through transport {kind}; "
                                    f"allowed there: {able}")

@@ -121,6 +121,9 @@ def lock(store: Path, wait_s: float) -> None:
 def run(store: Path, job: str, wait_s: float, lease_s: float) -> None:
     """Become the job."""
     lock(store, wait_s)
+    paths = os.environ.pop("PYTHONPATH", "").split(os.pathsep)
+    if any(paths):  # an empty one is the working directory, which will be the job's folder: it holds data, not modules
+        os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in paths if path)
     os.chdir(store / "jobs" / job)
     answer({"started": True})
     os.execv(sys.executable, [sys.executable, "measure.py", ".", "--lease", str(lease_s)])  # noqa: S606

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from hardware_profiles import measure
+from hardware_profiles import protocol as measure
 from search_spaces.errors import InputError
+from search_spaces.files.reading import parse_json, table
 
 MANY, ALIKE = 4, 0.005
 """So many different workloads within half a percent of each other: it was not they that were timed."""
@@ -17,13 +17,8 @@ MANY, ALIKE = 4, 0.005
 def parse_line(text: str, device_name: str) -> dict[str, Any]:
     """One line of a job's output. Raises InputError where it is not what `measure.py` prints, or cannot be true."""
     try:
-        line = json.loads(text)
-        if not isinstance(line, dict):
-            raise ValueError("not a table")
-        if isinstance(line.get("seconds"), list):
-            _check_form(line)
-        elif "versions" not in line and "peak_bytes" not in line:
-            raise ValueError("neither a header nor a round")
+        line = table(parse_json(text, ""), "")
+        _check_form(line)
     except (ValueError, TypeError) as error:
         says = text.strip()[:80]
         raise InputError(device_name, f"printed {says!r} where a line of timings was expected ({error}); run the "
@@ -39,11 +34,28 @@ def parse_lines(lines: Iterable[str], device_name: str) -> Iterator[dict[str, An
             yield parse_line(text, device_name)
 
 
+def check_stored(line: dict[str, Any], where: str, remedy: str) -> dict[str, Any]:
+    """A line that was kept of an earlier measurement. Raises InputError where it is damaged."""
+    try:
+        _check_form(line)
+        check_line(line, where)
+    except (ValueError, TypeError) as error:
+        says = error.faults[0] if isinstance(error, InputError) else error
+        raise InputError(where, f"is damaged ({says}); {remedy}") from None
+    return line
+
+
 def _check_form(line: Mapping[str, Any]) -> None:
+    if not isinstance(line.get("seconds"), list):
+        if "seconds" in line or "round" in line or ("versions" not in line and "peak_bytes" not in line):
+            raise ValueError("neither a header nor a round")
+        if not all(isinstance(line.get(name, {}), dict) for name in ("versions", "machine")):
+            raise ValueError("a header whose versions or machine is no table")
+        return
     for name, seconds in line["seconds"]:
         if not isinstance(name, str) or not _is_number(seconds):
             raise ValueError("a sample is not a name and a number")
-    if not _is_number(line.get("spent_s")) or not isinstance(line.get("round"), int):
+    if not _is_number(line.get("spent_s")) or not isinstance(line.get("round"), int) or not line["seconds"]:
         raise ValueError("a round without its number or the seconds it took")
 
 
@@ -71,6 +83,9 @@ def check_rounds(lines: Iterable[Mapping[str, Any]], reference: str, device_name
     rounds = [line for line in lines if "seconds" in line]
     for line in rounds:
         check_line(line, device_name)
+        if not any(name == reference for name, _ in line["seconds"]):
+            raise InputError(device_name, f"round {line['round']} has no time of the reference {reference}; delete the "
+                                          "file of rounds, they are measured again")
     ms = [timing.ms for timing in measure.summarise(rounds, reference).values()]
     samples = {seconds for line in rounds for _, seconds in line["seconds"]}
     if len(ms) < 2:

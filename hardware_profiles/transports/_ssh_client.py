@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware_profiles.transports import _remote
+from hardware_profiles.transports._ssh_options import as_words
 
 LEAST_PYTHON = (3, 9)
 OLD_PYTHON = "paretoformer-old-python"
@@ -48,11 +49,9 @@ def command(settings: Any, call: Mapping[str, Any]) -> list[str]:
 
     Only the path of Python is put through a shell, quoted; all else is base64.
     """
-    given = {name: ("no", "yes")[value] if isinstance(value, bool) else value
-             for name, value in settings.options.items()}
     last = {"ConnectTimeout": settings.connect_timeout, **_LAST}
     words = ["ssh", "-T"]  # of an option that comes twice, ssh takes the first
-    for name, value in [*_FIRST.items(), *given.items(), *last.items()]:
+    for name, value in [*_FIRST.items(), *as_words(settings.options).items(), *last.items()]:
         words += ["-o", f"{name}={value}"]
     if settings.port is not None:
         words += ["-p", str(settings.port)]

@@ -7,18 +7,29 @@ prints to the system log, built with another platform layer to its output: both 
 from __future__ import annotations
 
 import math
+import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
-from hardware_profiles import measure
+from hardware_profiles import protocol as measure
 from hardware_profiles.transports._adb_client import Adb
-from hardware_profiles.transports._base import Base, Job, Model, Sink, Stop, TransportSettings, refuse_memory
+from hardware_profiles.transports._base import (
+    Base,
+    Job,
+    Model,
+    Sink,
+    Stop,
+    TransportSettings,
+    is_stored,
+    refuse_memory,
+)
 from hardware_profiles.transports._files import digest
 from hardware_profiles.transports._rounds import check_rounds
 from search_spaces.errors import InputError
@@ -29,11 +40,11 @@ _PROPERTIES = {"system": "ro.build.version.release", "cpu": "ro.soc.model", "mod
 _GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 
 
-class Settings(TransportSettings):
+class AdbSettings(TransportSettings):
     """Which device, what times a model there, and how its output is read."""
 
     serial: str | None = Field(None, pattern=r"^\w[\w.:-]*$", description="of `adb devices`, where there are several")
-    adb: str = Field("adb", min_length=1, description="path of the executable on this machine")
+    adb: str = Field("adb", min_length=1, description="path of adb on this machine, from the root or with ~")
     runner: str = Field("executor_runner", min_length=1, description="path, on this machine, of a binary for Android")
     folder: str = Field("/data/local/tmp/paretoformer", pattern=r"^/[^\x00-\x1f,]+$", description="on the device")
     command: tuple[str, ...] = Field(
@@ -42,8 +53,25 @@ class Settings(TransportSettings):
     repeats: int = Field(20, ge=1, description="executions for each start of the runner")
     pattern: str = Field(r"executed successfully (?P<n>\d+) time\(s\) in (?P<ms>\S+) ms",
                          description="finds the time in what it prints: a group s, ms or us; n divides it")
-    logcat: str | None = Field("ExecuTorch", pattern=r"^[\w.-]+$", description="tag of its lines in the system log")
+    logcat: str | None = Field("ExecuTorch", pattern=r"^\w[\w.-]*$", description="tag of its lines in the system log")
     timeout_s: int = Field(300, ge=1, description="seconds for one start of the runner")
+
+    @field_validator("adb")
+    @classmethod
+    def _only_adb(cls, adb: str, info: ValidationInfo) -> str:
+        """A device's file may come from somebody else: it must not name another program, or one that others wrote."""
+        path = Path(adb)
+        if not is_stored(info) and adb != "adb" and (
+                path.name not in ("adb", "adb.exe") or not path.expanduser().is_absolute() or not adb.isprintable()):
+            raise ValueError(f"{adb!r} is not allowed; allowed: adb, or the absolute path of a program called adb")
+        return adb
+
+    @field_validator("runner")
+    @classmethod
+    def _plain_runner(cls, runner: str) -> str:
+        if runner.startswith("-") or not runner.isprintable():
+            raise ValueError(f"{runner!r} is not allowed; allowed: a path, which does not begin with a dash")
+        return runner
 
     @field_validator("command")
     @classmethod
@@ -64,22 +92,32 @@ class Settings(TransportSettings):
         return pattern
 
 
-def missing(settings: Settings) -> str | None:
+def missing(settings: AdbSettings) -> str | None:
     """Why nothing can be reached from this machine."""
-    if not shutil.which(settings.adb):
+    found = shutil.which(Path(settings.adb).expanduser())
+    if not found:
         return (f"there is no executable {settings.adb}; install Android's platform tools or set transport.adb to the "
                 "path of adb")
+    if settings.adb != "adb" and not _trusted(Path(found)):
+        return (f"{settings.adb} can be changed by other users, and the device's file would run it; use the adb of "
+                "PATH, or take their right to write to it and its folder away")
     if not Path(settings.runner).expanduser().is_file():
         return (f"there is no runner {settings.runner} here; build ExecuTorch's executor_runner for Android and set "
                 "transport.runner to its path")
     return None
 
 
-class Transport(Base):
+def _trusted(path: Path) -> bool:
+    """Whether nobody but this user and root can change a program: neither the file nor its folder."""
+    return all(each.stat().st_uid in (0, os.geteuid()) and not each.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+               for each in (path.resolve(), path.resolve().parent))
+
+
+class AdbTransport(Base):
     """Pushes what is not there yet, and starts the runner for every sample."""
 
     MEMORY = False
-    settings: Settings
+    settings: AdbSettings
 
     def check(self, runtime: str | None = None) -> None:
         """See `Base.check`."""
@@ -110,7 +148,8 @@ class Transport(Base):
         why = missing(self.settings)
         if why:
             raise InputError(self.device_name, why)
-        return Adb(self.settings.adb, self.settings.serial, self.device_name, self.settings.timeout_s, self.cut)
+        executable = str(Path(self.settings.adb).expanduser())
+        return Adb(executable, self.settings.serial, self.device_name, self.settings.timeout_s, self.cut)
 
     def _push(self, client: Adb, path: Path, here: set[str]) -> str:
         """Give the path on the device, where the file is called by its hash."""
@@ -162,3 +201,4 @@ class Transport(Base):
         return {name: value for name, value in found.items() if value}
 
 
+SETTINGS, TRANSPORT = AdbSettings, AdbTransport

@@ -20,6 +20,7 @@ from hardware_profiles.transports._base import (
 )
 from hardware_profiles.transports._rounds import check_rounds, parse_lines
 from search_spaces.errors import InputError
+from search_spaces.files.reading import read_bytes, text_of
 
 README = """\
 Timing of {n} models for {device}
@@ -37,18 +38,18 @@ goes on after the finished rounds. Bring {results} back when it has ended.
 """
 
 
-class Settings(TransportSettings):
+class BundleSettings(TransportSettings):
     """Where the two files are."""
 
     file: str | None = Field(None, min_length=1, description="what is carried; by default the device's name with .zip")
     results: str | None = Field(None, min_length=1, description="folder of what comes back; by default the file's")
 
 
-class Transport(Base):
+class BundleTransport(Base):
     """Writes the file to carry, and reads the one that comes back; each job has another."""
 
     MEMORY = False
-    settings: Settings
+    settings: BundleSettings
 
     @property
     def file(self) -> Path:
@@ -88,11 +89,9 @@ class Transport(Base):
         """What came back, without the rounds that are known already."""
         path = self.results(job)
         where = str(path)
-        try:
-            data = path.read_bytes()
-            text = data[: data.rfind(b"\n") + 1].decode("utf-8")  # a last line may be cut off
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(where, f"cannot be read ({error}); copy it from the device once more") from None
+        remedy = "copy it from the device once more"
+        data = read_bytes(path, remedy)
+        text = text_of(data[: data.rfind(b"\n") + 1], where, remedy)  # a last line may be cut off
         lines = list(parse_lines(text.splitlines(), where))
         found = {str(line.get("job")) for line in lines if "versions" in line}
         if found != {job.key}:
@@ -136,3 +135,6 @@ def _is_bundle(path: Path) -> bool:
             return any(name.endswith("/job.json") for name in bundle.namelist())
     except (OSError, zipfile.BadZipFile):
         return False
+
+
+SETTINGS, TRANSPORT = BundleSettings, BundleTransport

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
-from hardware_profiles import measure
+from hardware_profiles import protocol as measure
+from hardware_profiles import runtimes
 from hardware_profiles.transports._base import Base, Job, Sink, Stop, TransportSettings
 from hardware_profiles.transports._process import LEASE_S, stream
 from hardware_profiles.transports._rounds import parse_line
 from search_spaces.errors import InputError
 
+_START = ("import sys; sys.path[:] = sys.argv.pop(1).split('\\n'); del sys.argv[0]; import runpy; "
+          "runpy.run_path(sys.argv[0], run_name='__main__')")
+"""Runs a file with given import paths; the interpreter is isolated until then."""
 
-class Settings(TransportSettings):
+
+class LocalSettings(TransportSettings):
     """Nothing to say."""
 
 
-class Transport(Base):
+def command(folder: Path, runtime: str) -> list[str]:
+    """Starts `measure.py` in a job's folder.
+
+    No code of the folder is run, for others may be able to write there: neither what Python would import from it or
+    from the working directory, nor the copies of `measure.py` and of the runtime.
+    """
+    paths = [path for path in sys.path if os.path.isabs(path) and Path(path).resolve() != folder.resolve()]
+    return [sys.executable, "-I", "-c", _START, "\n".join(paths), str(Path(str(measure.__file__)).absolute()), ".",
+            "--lease", str(LEASE_S), "--runtime", str(Path(str(runtimes.get(runtime).__file__)).absolute())]
+
+
+class LocalTransport(Base):
     """Runs `measure.py` with this Python."""
 
     def check(self, runtime: str | None = None) -> None:
@@ -24,9 +42,12 @@ class Transport(Base):
     def run(self, job: Job, sink: Sink, stop: Stop = lambda: False) -> None:
         """See `Base.run`."""
         job.write()
-        ended = stream([sys.executable, "measure.py", ".", "--lease", str(LEASE_S)],
-                       lambda text: sink(parse_line(text, self.device_name)), stop, cwd=job.folder)
+        ended = stream(command(job.folder, job.runtime), lambda text: sink(parse_line(text, self.device_name)), stop,
+                       cwd=job.folder)
         if ended.code == measure.LEASE_ENDED and not ended.stopped:
             raise self.cut("this program was halted for a while")
         if ended.code and not ended.stopped:
             raise InputError(self.device_name, f"the runner ended with code {ended.code}: {ended.says}")
+
+
+SETTINGS, TRANSPORT = LocalSettings, LocalTransport

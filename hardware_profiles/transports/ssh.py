@@ -12,27 +12,27 @@ import subprocess
 from pathlib import Path
 from typing import IO, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
-from hardware_profiles import measure, runtimes
-from hardware_profiles.transports._base import Base, Job, Sink, Stop, TransportSettings
+from hardware_profiles import protocol as measure
+from hardware_profiles import runtimes
+from hardware_profiles.transports._base import Base, Job, Sink, Stop, TransportSettings, is_stored
 from hardware_profiles.transports._files import archive, as_file, digest
 from hardware_profiles.transports._process import LEASE_S, stream
 from hardware_profiles.transports._remote import MARK
 from hardware_profiles.transports._rounds import parse_line
 from hardware_profiles.transports._ssh_client import OWN_ERROR, command, meaning
+from hardware_profiles.transports._ssh_options import HOST, check
 from search_spaces.errors import InputError
+from search_spaces.files.reading import parse_json, table
 
 ANSWER_S = 60
 """Seconds within which the device answers a short question, beside those for connecting."""
 WAIT_S = LEASE_S + 5
 """Seconds to wait for a measurement of a connection that broke: it ends by itself."""
-_RUN_HERE = {"proxycommand", "localcommand", "permitlocalcommand", "knownhostscommand", "pkcs11provider",
-             "securitykeyprovider", "include", "match", "host", "batchmode", "remotecommand", "requesttty",
-             "xauthlocation", "forwardx11", "forwardx11trusted", "forwardagent"}
 
 
-class Settings(TransportSettings):
+class SshSettings(TransportSettings):
     """Which host, and where on it."""
 
     host: str = Field(description="a name of ~/.ssh/config, or [user@]address")
@@ -40,13 +40,13 @@ class Settings(TransportSettings):
     identity: str | None = Field(None, min_length=1, description="file of the private key")
     python: str = Field("python3", description="Python on the device: a name, or a path from the home folder")
     folder: str = Field(".cache/paretoformer", description="where files are kept there, from the home folder")
-    options: dict[str, str | int | bool] = Field({}, description="more settings of ssh, as in `man ssh_config`")
+    options: dict[str, str | int | bool] = Field({}, description="harmless settings of ssh, as in `man ssh_config`")
     connect_timeout: int = Field(10, ge=1, le=600, description="seconds")
 
     @field_validator("host")
     @classmethod
     def _plain_host(cls, host: str) -> str:
-        if not re.fullmatch(r"(?!-)([\w.+-]+@(?!-))?[\w.:%-]+", host, re.ASCII):
+        if not re.fullmatch(HOST, host, re.ASCII):
             raise ValueError(f"{host!r} is not allowed; allowed: a name of ~/.ssh/config, or [user@]address")
         return host
 
@@ -59,24 +59,22 @@ class Settings(TransportSettings):
 
     @field_validator("options")
     @classmethod
-    def _plain_options(cls, options: dict[str, str | int | bool]) -> dict[str, str | int | bool]:
-        for name, value in options.items():
-            if not re.fullmatch(r"[A-Za-z0-9]+", name) or not str(value).isprintable():
-                raise ValueError(f"{name!r} is not allowed; allowed: words of `man ssh_config` and one line for each")
-            if name.lower() in _RUN_HERE:
-                raise ValueError(f"{name} is not allowed here; write it into ~/.ssh/config")
+    def _harmless_options(cls, options: dict[str, str | int | bool],
+                          info: ValidationInfo) -> dict[str, str | int | bool]:
+        if not is_stored(info):
+            check(options)
         return options
 
 
-def missing(settings: Settings) -> str | None:
+def missing(settings: SshSettings) -> str | None:
     """Why nothing can be reached from this machine."""
     return None if shutil.which("ssh") else "there is no `ssh` on this machine; install OpenSSH's client"
 
 
-class Transport(Base):
+class SshTransport(Base):
     """Runs `measure.py` with the device's Python."""
 
-    settings: Settings
+    settings: SshSettings
 
     def check(self, runtime: str | None = None) -> None:
         """See `Base.check`."""
@@ -137,7 +135,7 @@ class Transport(Base):
         return self._answer(answers[-1])
 
     def _answer(self, text: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(text.removeprefix(MARK))
+        found = table(parse_json(text.removeprefix(MARK), self.device_name), self.device_name)
         if "fault" in found:
             raise self._refuse(f"{self.settings.host} cannot keep or run the job in {self.settings.folder}: "
                                f"{found['fault']}")
@@ -152,3 +150,5 @@ class Transport(Base):
     def _refuse(self, says: str) -> InputError:
         return InputError(self.device_name, says)
 
+
+SETTINGS, TRANSPORT = SshSettings, SshTransport

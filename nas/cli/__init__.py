@@ -5,19 +5,23 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import typer
 
-from nas.cli._app import Command, app
+from nas.cli._app import LoggedCommand, app
 from nas.cli._log import Log
+from nas.cli._process import STOPPED, Stops, open_streams, stoppable
+from nas.terminal.commands import command_line
+from nas.terminal.text import printable
 
 PANELS = ("project", "report", "architectures", "devices", "training", "search", "subnets", "using")
 """Where the commands are, in the order of the help."""
 for _name in PANELS:
     importlib.import_module(f"nas.cli.{_name}")
 for _command in app.registered_commands:
-    _command.cls = Command
+    _command.cls = _command.cls if issubclass(_command.cls or object, LoggedCommand) else LoggedCommand
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 
@@ -26,37 +30,54 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line and give its exit code.
 
     0: done; 1: a check failed, or something nobody expected; 2: bad input, one sentence per fault on stderr; 130:
-    Ctrl-C. Runs that a command worked on have it in their log. With NAS_DEBUG=1 what nobody expected is raised.
+    stopped by Ctrl-C, SIGTERM or SIGHUP. Runs that a command worked on have it in their log. With NAS_DEBUG=1 what
+    nobody expected is raised.
     """
+    open_streams()
     log = Log(sys.argv[1:] if argv is None else argv)
-    code, says = 0, ""
+    with stoppable() as stops:
+        try:
+            code, says = _attempt(argv, log, stops)
+        except KeyboardInterrupt:  # another one, while the first was handled
+            code, says = STOPPED, ""
+        stops.ending = True
+        if says is not None:
+            log.close(code, says)
+        return _print(says or "", code)
+
+
+def _attempt(argv: list[str] | None, log: Log, stops: Stops) -> tuple[int, str | None]:
+    """The exit code of a command and what is to be said; None where all was said and the log is written."""
     try:
         with log.listening():
             code = int(app(args=argv, prog_name="nas", standalone_mode=False, obj=log) or 0)
         sys.stdout.flush()
+        return code, ""
     except SystemExit as error:  # where completion was installed or printed
-        return int(error.code or 0)
+        return (STOPPED, "") if stops.asked else (int(error.code or 0), None)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0, ""
     except (Exception, KeyboardInterrupt) as error:
-        known = _told(error)
-        if known is None:
-            if os.environ.get("NAS_DEBUG") == "1":
-                raise
-            return _print(_unexpected(error, log), 1)
-        code, says = known
-    log.close(code, says)
-    return _print(says, code)
+        known = (STOPPED, "") if stops.asked else _told(error)  # what an import was when it was stopped is no matter
+        if known is not None:
+            return known
+        if os.environ.get("NAS_DEBUG") == "1":
+            raise
+        return _print(_unexpected(error, log), 1), None
 
 
 def _told(error: BaseException) -> tuple[int, str] | None:
     """The exit code and the sentences of what can be expected to go wrong."""
+    from nas.core.stopping import Stopped
     from search_spaces.errors import InputError
 
-    if isinstance(error, (KeyboardInterrupt, typer.Abort)):
-        return 130, ""
+    if isinstance(error, typer.Abort) and isinstance(error.__context__, EOFError):
+        return 2, "standard input ended where an answer was needed; give one, or an option that answers (see --help)"
+    if isinstance(error, (Stopped, KeyboardInterrupt, typer.Abort)):  # said on the screen
+        return STOPPED, ""
     if isinstance(error, InputError):
-        return error.exit_code, str(error)
+        return error.exit_code, command_line(error.marked)
     if isinstance(error, OSError):
         return 2, f"{error.filename or 'output'}: {error.strerror}"
     if isinstance(error, _USAGE_ERROR):
@@ -75,6 +96,7 @@ def _unexpected(error: BaseException, log: Log) -> str:
 
 
 def _print(message: str, code: int) -> int:
-    for line in message.splitlines():
-        print(f"nas: {line}", file=sys.stderr)
+    with suppress(OSError):  # nobody reads it
+        for line in message.split("\n") if message else ():
+            print(f"nas: {printable(line)}", file=sys.stderr)
     return code

@@ -13,6 +13,7 @@ from rich.console import Console, RenderableType
 from typer.core import TyperCommand, TyperGroup
 
 from nas.cli import _complete
+from nas.terminal.text import PlainConsole, printable
 
 ALL, SPACES, SUPERNETS, SUBNETS = "All stages", "Spaces and devices", "Training and search", "Subnets"
 """What commands are grouped under in the help, in the order of the work."""
@@ -29,7 +30,7 @@ class Group(TyperGroup):
         return found
 
 
-class Command(TyperCommand):
+class LoggedCommand(TyperCommand):
     """Tells the log what it is called with."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -54,39 +55,35 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     show_version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True,
-                                               help="Print the version and stop.")] = False,
+                                               help="Print the version and exit.")] = False,
 ) -> None:
     """Hardware-aware architecture search for efficient Transformers."""
 
 
 SpaceOrArch = Annotated[str, typer.Argument(
     metavar="SPACE_OR_ARCH", autocompletion=_complete.architectures, show_default=False,
-    help="A shipped space, a published architecture (see nas published), a space's YAML file, or an architecture's "
-         "JSON file or folder.")]
+    help="A shipped space, a published architecture (see nas published), a space's YAML file, an architecture's JSON "
+         "file or folder, or RUN/KEY with the beginning of the key of a subnet or of an architecture on the front.")]
 SubnetName = Annotated[str, typer.Argument(
     metavar="SUBNET", autocompletion=_complete.subnets, show_default=False,
-    help="A subnet's folder, or RUN/KEY with the beginning of its key.")]
+    help="Folder of a subnet, or RUN/KEY with the beginning of its key.")]
 SeqLen = Annotated[int | None, typer.Option(
-    "--seq-len", metavar="N", show_default=False, help="Tokens of the sequence; 128 or the context if that is less.")]
+    "--seq-len", metavar="N", show_default=False, help="Sequence length; default 128, or the context if shorter.")]
 TargetLen = Annotated[int | None, typer.Option(
-    "--target-len", metavar="N", show_default=False, help="Tokens of the target (seq2seq); as --seq-len by default.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+    "--target-len", metavar="N", show_default=False, help="Target length (seq2seq); default: --seq-len.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
-class _Console(Console):
-    """A console that tells `main` when nobody reads any more."""
+def screen(as_json: bool = False, markup: bool = False) -> Console:
+    """A console on stdout; into a pipe or file it has room for whole tables. Beside JSON it is on stderr.
 
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
-def screen(as_json: bool = False) -> Console:
-    """A console on stdout; into a pipe or file it has room for whole tables. Beside JSON it is on stderr."""
-    if as_json:
-        return Console(stderr=True, highlight=False, width=_width(sys.stderr))
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a sign the terminal lacks is no reason to stop
-    return _Console(highlight=False, width=_width(sys.stdout))
+    Args:
+        markup: whether brackets are Rich's markup; not in text that others wrote.
+    """
+    stream = sys.stderr if as_json else sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")  # a sign the terminal lacks is no reason to stop
+    return PlainConsole(stderr=as_json, highlight=False, width=_width(stream), markup=markup, emoji=False)
 
 
 def _width(stream: TextIO) -> int | None:
@@ -95,7 +92,7 @@ def _width(stream: TextIO) -> int | None:
 
 def show_result(what: dict[str, Any] | RenderableType) -> None:
     if isinstance(what, dict):
-        from nas.run_dir import json_text
+        from nas.core.run_dir import json_text
 
         print(json_text({"schema_version": 1, **what}))
     else:
@@ -103,5 +100,10 @@ def show_result(what: dict[str, Any] | RenderableType) -> None:
 
 
 def show_text(text: str) -> None:
-    """Print a text as it is: not wrapped, not marked up."""
-    screen().file.write(text + "\n")
+    """Print a text as it is: not wrapped, not marked up, with its control characters escaped."""
+    screen().file.write(printable(text) + "\n")
+
+
+def show_note(text: str) -> None:
+    """Print a sentence beside the result, on stderr."""
+    print(printable(text), file=sys.stderr)

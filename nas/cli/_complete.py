@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path("runs")
+_DEVICE_FILE = re.compile(r"^runtime:", re.MULTILINE)
+"""What a device's YAML file has, and a space, a config or another YAML file has not."""
 
 
 def spaces(incomplete: str) -> list[str]:
@@ -16,18 +19,21 @@ def spaces(incomplete: str) -> list[str]:
 
 
 def architectures(incomplete: str) -> list[str]:
-    """Shipped spaces and published architectures."""
-    from nas.resolve import known_names
+    """Shipped spaces, published architectures, and RUN/KEY: subnets and what is on the fronts of runs."""
+    from nas.core.resolve import known_names
 
-    return _beginning(known_names(), incomplete)
+    run = incomplete.partition("/")[0]
+    searched = [path for path in ROOT.glob("*/pareto.json") if run and path.parent.name.startswith(run)]
+    front = [key for path in searched for key in _front_keys(path)]  # of all runs it would be much to read
+    return [*_beginning([*known_names(), *front], incomplete), *subnets(incomplete)]
 
 
 def devices(incomplete: str) -> list[str]:
-    """Shipped devices, and those that were profiled here."""
-    from hardware_profiles.profile import shipped_devices
+    """Shipped devices, those that were profiled here, and files of devices and folders of profiles."""
+    from hardware_profiles.device import shipped_devices
 
     profiled = (path.parent.name for path in ROOT.glob("profiles/*/profile.yaml"))
-    return _beginning([*shipped_devices(), *profiled], incomplete)
+    return _beginning([*shipped_devices(), *profiled, *_device_paths(incomplete)], incomplete)
 
 
 def runs(incomplete: str) -> list[str]:
@@ -44,6 +50,36 @@ def subnets(incomplete: str) -> list[str]:
 def runs_and_subnets(incomplete: str) -> list[str]:
     """Both."""
     return [*runs(incomplete), *subnets(incomplete)]
+
+
+def _front_keys(path: Path) -> list[str]:
+    """RUN/KEY of what is on a front and is no subnet yet; nothing where the file cannot be read."""
+    from search_spaces.files.reading import read_table
+
+    folder = path.parent
+    try:
+        keys = [str(each["key"])[:12] for each in read_table(path)["architectures"]]
+    except (ValueError, KeyError, TypeError):
+        return []
+    return [f"{folder.name}/{key}" for key in keys if not (folder / "subnets" / key).is_dir()]
+
+
+def _device_paths(incomplete: str) -> Iterator[str]:
+    """Device files and folders of profiles in the folder whose name is typed so far; the working directory at first."""
+    before = incomplete[:incomplete.rfind("/") + 1]
+    folder = Path(before or ".")
+    for path in (*folder.glob("*.yaml"), *folder.glob("*.yml")):
+        if path.name != "profile.yaml" and _DEVICE_FILE.search(_beginning_of(path)):
+            yield f"{before}{path.name}"
+    yield from (f"{before}{path.parent.name}" for path in folder.glob("*/profile.yaml"))
+
+
+def _beginning_of(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(10_000)
+    except OSError:
+        return ""
 
 
 def _beginning(names: Iterable[str], incomplete: str) -> list[str]:

@@ -17,6 +17,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from nas.terminal.commands import command_line
+from nas.terminal.text import printable
+
 ROOT, FILE = Path("runs"), "log.txt"
 ENDED = {0: "done", 1: "a check failed", 2: "refused", 130: "stopped"}
 NAMES = ("run", "resume", "subnet", "name", "names")
@@ -25,7 +28,11 @@ OURS = ("hardware_profiles", "nas", "search_spaces", "supernet")
 """Packages whose warnings are for a user, not for a programmer."""
 LONGEST = 200
 """Characters of an argument that are kept: a text may be a long one."""
-_SECRET = re.compile(r"(?i)((?:token|password|passwd|secret|api_?key)[\w-]*['\"]?[=: ]+['\"]?)[^\s'\",]+|(://)[^\s/@]+@")
+_NAME = (r"(?![\w.-]*(?:pad|bos|eos|unk|sep|cls|mask)[_-]token)"
+         r"[\w.-]*(?:token|password|passwd|passphrase|secret|api[_-]?key|(?:access|secret|private)[_-]?key)")
+"""What a secret is called: `hf_token`, not `tokens` or `pad_token`."""
+_SECRET = re.compile(rf"(?i)((?:--{_NAME}[= ]|(?<![\w.-]){_NAME}['\"]?\s*[=:]\s*)['\"]?)[^\s'\",]+"
+                     r"|(://)[^\s/@]+@|(\bauthorization['\"]?\s*[=:]\s*['\"]?(?:basic|bearer)?\s*)[^\s'\",]+")
 
 
 class Log:
@@ -45,9 +52,10 @@ class Log:
 
         def note(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any,
                  **named: Any) -> None:
-            self.lines.append(f"{category.__name__}: {message} ({filename}:{lineno})")
+            says = command_line(str(message))
+            self.lines.append(f"{category.__name__}: {says} ({filename}:{lineno})")
             if category.__module__.partition(".")[0] in OURS:
-                print(f"nas: warning: {message}", file=sys.stderr)
+                print(printable(f"nas: warning: {says}"), file=sys.stderr)
             else:
                 show(message, category, filename, lineno, *more, **named)
 
@@ -81,7 +89,7 @@ class Log:
     def _write(self, ended: str, paths: Sequence[Path]) -> Path | None:
         """Append to files that can be written: a log is no reason to fail."""
         head = f"{self.begun:%Y-%m-%d %H:%M:%S%z} {self.command} | {ended} after {time.monotonic() - self.start:.1f} s"
-        text = without_secrets("\n    ".join([head, *self.lines]) + "\n")
+        text = printable(without_secrets("\n    ".join([head, *self.lines]) + "\n"))
         written = None
         for path in paths:
             with suppress(OSError), path.open("a", encoding="utf-8", errors="replace") as file:
@@ -92,7 +100,7 @@ class Log:
 
 def without_secrets(text: str) -> str:
     """The text without passwords in addresses, and without the values of what is called a token or the like."""
-    return _SECRET.sub(lambda found: f"{found[1] or found[2]}***{'@' if found[2] else ''}", text)
+    return _SECRET.sub(lambda found: f"{found[1] or found[2] or found[3]}***{'@' if found[2] else ''}", text)
 
 
 def folders(params: Mapping[str, Any]) -> list[Path]:
@@ -108,10 +116,12 @@ def folders(params: Mapping[str, Any]) -> list[Path]:
 
 def _of_config(path: Path) -> list[str]:
     """The run of a pipeline's file."""
-    import yaml
+    from search_spaces.errors import InputError
+    from search_spaces.files.reading import read_yaml
 
-    with suppress(Exception):  # what is wrong with the file is told elsewhere
-        return [str(yaml.safe_load(path.read_text("utf-8"))["run"])]
+    with suppress(InputError):  # what is wrong with the file is told elsewhere
+        data = read_yaml(path)
+        return [data["run"]] if isinstance(data, dict) and isinstance(data.get("run"), str) else []
     return []
 
 

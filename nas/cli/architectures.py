@@ -15,7 +15,7 @@ def spaces(as_json: Json = False) -> None:
 
     Example: [cyan]nas spaces --json[/cyan]
     """
-    from nas import tables
+    from nas.terminal import tables
 
     rows = tables.spaces_data()
     show_result({"spaces": rows} if as_json else tables.spaces_table(rows))
@@ -30,7 +30,7 @@ def blocks(
 
     Example: [cyan]nas blocks lsra[/cyan]
     """
-    from nas import tables
+    from nas.terminal import tables
 
     found = tables.blocks_data(kind)
     show_result({"blocks": found} if as_json else tables.blocks_table(found))
@@ -48,7 +48,8 @@ def show(
 
     Example: [cyan]nas show lm-tiny --sample 7[/cyan]
     """
-    from nas import drawing, resolve, tables
+    from nas.core import resolve
+    from nas.terminal import drawing, tables
 
     found = resolve.resolve(space_or_arch)
     picked = resolve.pick(found, sample, smallest, largest)
@@ -76,7 +77,8 @@ def count_command(
 
     Example: [cyan]nas count bert-base --seq-len 512[/cyan]
     """
-    from nas import resolve, tables
+    from nas.core import resolve
+    from nas.terminal import tables
 
     found = resolve.resolve(space_or_arch)
     length = resolve.sequence_length(found, seq_len, target_len)
@@ -93,8 +95,8 @@ def published(as_json: Json = False) -> None:
 
     Example: [cyan]nas published[/cyan]
     """
-    from nas import tables
-    from nas.published import check_published
+    from nas.core.published import check_published
+    from nas.terminal import tables
 
     rows = check_published()
     show_result(tables.published_data(rows) if as_json else tables.published_table(rows, screen().width))

@@ -1,8 +1,8 @@
-"""`nas devices`, `profile` and `latency`: price lists of devices."""
+"""`nas devices`, `profile` and `latency`: devices and their latency tables."""
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,61 +12,75 @@ from nas.cli._app import SPACES, Json, SpaceOrArch, app, screen, show_result
 
 
 @app.command(rich_help_panel=SPACES)
-def devices(as_json: Json = False) -> None:
-    """List the shipped devices, and what stands in their way here.
+def devices(
+    check: Annotated[bool, typer.Option(
+        "--check", help="Also contact remote devices; takes a few seconds "
+                        "each.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List devices, and whether each is available here.
+
+    Lists the shipped devices and those profiled in this folder.
 
     Example: [cyan]nas devices[/cyan]
     """
-    from nas import profile_command
+    from nas.stages.devices.request import DevicesRequest
+    from nas.stages.devices.run import run
+    from nas.stages.devices.view import devices_table
+    from nas.terminal.progress import TerminalProgress
 
-    rows = profile_command.devices_data()
-    show_result({"devices": rows} if as_json else profile_command.devices_table(rows))
+    with TerminalProgress(screen(as_json)) as progress:
+        rows = run(DevicesRequest(check), progress)
+    show_result({"devices": rows} if as_json else devices_table(rows))
 
 
 @app.command(rich_help_panel=SPACES)
 def profile(
     device: Annotated[str, typer.Argument(metavar="DEVICE", autocompletion=_complete.devices, show_default=False,
-                                          help="A shipped device (see nas devices) or a YAML file.")],
+                                          help="A device (see nas devices) or a YAML file.")],
     space: Annotated[str | None, typer.Option(
         "--space", metavar="SPACE", autocompletion=_complete.spaces, show_default=False,
-        help="Whose units are priced: a space, or a run's folder, as its data may need another vocabulary. By default "
-             "the last one.")] = None,
-    budget: Annotated[str, typer.Option("--budget", metavar="TIME", help="For timing, such as 90s, 3m or 1h.")] = "3m",
+        help="Search space to profile, or the folder of a run, whose data may have another vocabulary. Default: the "
+             "last one.")] = None,
+    budget: Annotated[str, typer.Option(
+        "--budget", metavar="TIME", help="Total time including compilation, such as 90s, 3m or 1h.")] = "3m",
     out: Annotated[str | None, typer.Option("--out", metavar="DIR", show_default=False,
-                                            help="The profile's folder; runs/profiles/DEVICE by default.")] = None,
+                                            help="Folder of the profile; default runs/profiles/DEVICE.")] = None,
     phase: Annotated[list[str] | None, typer.Option(
         "--phase", metavar="PHASE", show_default=False,
-        help="prefill (whole sequences) or decode (one more token); twice for both. By default what the device's file "
+        help="prefill (whole sequences) or decode (one more token); repeatable. Default: as the device's file "
              "says.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Measure whole models and compare with what is predicted; "
-                                                        "exits 1 where predictions are off.")] = False,
-    n: Annotated[int, typer.Option("-n", metavar="N", min=4, help="How many models --check measures.")] = 50,
+    check: Annotated[bool, typer.Option("--check", help="Measure whole models and compare them with predictions; "
+                                                        "exit code 1 if predictions are off.")] = False,
+    n: Annotated[int, typer.Option("-n", metavar="N", min=4, help="Number of models that --check measures.")] = 50,
     measurements: Annotated[str | None, typer.Option(
         "--from", metavar="FILE", show_default=False,
-        help="Fit whole models measured elsewhere: a CSV with ms, and architecture (JSON) or key.")] = None,
+        help="Fit a profile to models measured elsewhere: a CSV with ms, and architecture (JSON) or key.")] = None,
     as_json: Json = False,
 ) -> None:
     """Measure the latency table of a device, or check one.
 
-    Stopped, it goes on when called again.
+    Rerun to resume.
 
     Example: [cyan]nas profile cpu --space lm-small --budget 3m[/cyan]
     """
-    from hardware_profiles.transports._base import Waiting
-    from nas import profile_command
+    from hardware_profiles.transports import Waiting
+    from nas.core.durations import parse_time
+    from nas.stages.profile.request import ProfileRequest
+    from nas.stages.profile.run import run
+    from nas.stages.profile.view import profile_table
+    from nas.terminal.progress import TerminalProgress
 
-    console = screen(as_json)
+    request = ProfileRequest(device, space, parse_time(budget), Path(out) if out else None, tuple(phase or ()), check,
+                             n, Path(measurements) if measurements else None)
     try:
-        done = profile_command.profile(device, space, budget, out, phase or [], n if check else None, measurements,
-                                       console)
+        with TerminalProgress(screen(as_json)) as progress:
+            result = run(request, progress)
     except Waiting as waiting:  # nothing is wrong: it is the user's turn
         show_result({"waiting": str(waiting)} if as_json else str(waiting))
         return
-    if done is None:
-        print("stopped; what was measured is kept: call again to go on", file=sys.stderr)
-        raise typer.Exit(130)
-    show_result(done.to_dict() if as_json else done.table())
-    if not done.good:
+    show_result(result.to_dict() if as_json else profile_table(result))
+    if not result.good:
         raise typer.Exit(1)
 
 
@@ -87,7 +101,9 @@ def latency(
 
     Example: [cyan]nas latency cpu lm-small --breakdown[/cyan]
     """
-    from nas import profile_command
+    from nas.stages.profile.latency import predict_latency
+    from nas.stages.profile.request import LatencyRequest
+    from nas.stages.profile.view import latency_table
 
-    data = profile_command.latency_data(device, arch, phase, sample)
-    show_result(data if as_json else profile_command.latency_table(data, breakdown))
+    result = predict_latency(LatencyRequest(device, arch, phase, sample))
+    show_result(result.to_dict() if as_json else latency_table(result, breakdown))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from nas.cli import _complete
-from nas.cli._app import ALL, Json, app, screen, show_result
+from nas.cli._app import ALL, Json, app, screen, show_note, show_result, show_text
 
 EVERY_S = 2.0
 
@@ -16,36 +15,39 @@ EVERY_S = 2.0
 @app.command(rich_help_panel=ALL)
 def init(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write.")] = "pipeline.yaml",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: a small run on the embedded text.")] = False,
+    data: Annotated[list[str] | None, typer.Option(
+        "--data", metavar="PATH|KEY=VALUE", show_default=False,
+        help="Training data: a file, a folder with train, valid and test, or twice for two parallel files. Format, "
+             "encoding and columns are detected; KEY=VALUE, as in nas train, overrides what is detected.")] = None,
+    run: Annotated[str | None, typer.Option("--run", metavar="NAME", show_default=False,
+                                            help="Name of the run; first by default.")] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="TASK", show_default=False,
+                                             help="lm, classification or translation.")] = None,
+    space: Annotated[str | None, typer.Option("--space", metavar="SPACE", autocompletion=_complete.spaces,
+                                              show_default=False, help="A shipped space or a YAML file.")] = None,
+    device: Annotated[str | None, typer.Option("--device", metavar="DEVICE", autocompletion=_complete.devices,
+                                               show_default=False, help="A shipped device or a YAML file.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Use the default answer to every question. Implied where "
+                                                          "standard input is not a terminal.")] = False,
 ) -> None:
     """Write a commented config for nas run.
 
-    A few questions are asked.
+    Inspects your data, shows how it will be read, and asks for what is ambiguous.
 
-    Example: [cyan]nas init --yes[/cyan]
+    Example: [cyan]nas init --data reviews.csv[/cyan]
     """
     from pathlib import Path
 
-    from rich.prompt import Prompt
+    from nas.cli._asking import Asking
+    from nas.cli._settings import paths_and_settings
+    from nas.pipeline.init import Given, write_config
 
-    from nas.pipeline.init import Question, write_config
-    from search_spaces import InputError
-
-    def ask(question: Question) -> str:
-        choices = list(question.allowed) or None
-        while True:
-            answer = question.default if yes else Prompt.ask(question.text, choices=choices, default=question.default,
-                                                             console=screen())
-            try:
-                question.check(answer)
-                return answer
-            except InputError as error:
-                if yes:
-                    raise
-                screen().print("; ".join(fault.says for fault in error.faults), markup=False, soft_wrap=True)
-
-    path = write_config(Path(file), ask)
-    print(f"wrote {path}; look at the plan with: nas run {path} --dry-run; start it with: nas run {path}")
+    answers = {"run": run, "task": task, "space": space, "device": device}
+    paths, options = paths_and_settings(data or [], "--data")
+    given = Given(tuple(paths), options, {key: value for key, value in answers.items() if value is not None})
+    asking = Asking(screen(), yes)
+    path = write_config(Path(file), asking.ask, given, asking.show)
+    show_text(f"wrote {path}; look at the plan with: nas run {path} --dry-run; start it with: nas run {path}")
 
 
 @app.command("run", rich_help_panel=ALL)
@@ -54,28 +56,29 @@ def run_command(
                                                                                      "one.")],
     first: Annotated[str | None, typer.Option(
         "--from", metavar="STAGE", show_default=False,
-        help="Do this stage and what depends on it anew: prepare, profile, train, search, extract, retrain, plain, "
+        help="Rerun this stage and all that depend on it: prepare, profile, train, search, extract, retrain, plain, "
              "export, measure or report.")] = None,
-    dry: Annotated[bool, typer.Option("--dry-run", help="Say what would be done and how long it may take.")] = False,
+    dry: Annotated[bool, typer.Option("--dry-run", help="Read the data and print the plan with an estimated "
+                                                       "duration of each stage; run nothing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Do everything that a config says; stopped, it goes on.
+    """Run all stages of a config; rerun to resume.
 
-    That is: profile, train, search, extract, retrain, export, measure, report.
+    Stages: profile, train, search, extract, retrain, export, measure, report.
 
     Example: [cyan]nas run pipeline.yaml[/cyan]
     """
-    from nas.pipeline.command import Plan, plan_table, run
-    from nas.pipeline.stages import StoppedError
+    from nas.core.stopping import Stopped
+    from nas.pipeline.command import PipelinePlan, plan_data, plan_table, run
 
     console = screen(as_json)
     try:
         found = run(config, first, dry, console)
-    except StoppedError:
-        print(f"stopped; go on with: nas run {config}", file=sys.stderr)
+    except Stopped:
+        show_note(f"stopped; resume with: nas run {config}")
         raise typer.Exit(130) from None
-    if isinstance(found, Plan):
-        show_result({"plan": found.rows()} if as_json else plan_table(found))
+    if isinstance(found, PipelinePlan):
+        show_result(plan_data(found) if as_json else plan_table(found))
     else:
         show_result(found.to_dict() if as_json else found.table())
         console.print(f"report: {found.report}: open it in a browser; it needs no network", markup=False,
@@ -85,12 +88,12 @@ def run_command(
 @app.command(rich_help_panel=ALL)
 def watch(
     run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=_complete.runs, show_default=False,
-                                       help="A run, also one that goes on elsewhere in the same folder.")],
-    once: Annotated[bool, typer.Option("--once", help="Print how it stands and stop.")] = False,
+                                       help="A run; another process may be working on it.")],
+    once: Annotated[bool, typer.Option("--once", help="Print the current state and exit.")] = False,
 ) -> None:
-    """Look at a run while it trains or searches.
+    """Watch a run while it trains or searches.
 
-    Shows the progress, losses and the front as a plot. Ctrl-C stops looking.
+    Shows progress, losses and a plot of the front. Ctrl-C stops watching.
 
     Example: [cyan]nas watch first[/cyan]
     """
@@ -98,8 +101,8 @@ def watch(
 
     from rich.live import Live
 
-    from nas.run_dir import RunDir
-    from nas.watch import Watch
+    from nas.core.run_dir import RunDir
+    from nas.stages.watch.view import Watch
 
     look = Watch(RunDir.open(run))
     console = screen()
@@ -114,13 +117,14 @@ def watch(
 
 @app.command(rich_help_panel=ALL)
 def doctor(as_json: Json = False) -> None:
-    """Say what this machine can do, and what is missing.
+    """Check what is installed and available on this machine.
 
-    Looks for runtimes, devices, accelerators, Ray and extras.
+    Lists runtimes, devices, accelerators, Ray and optional packages.
 
     Example: [cyan]nas doctor[/cyan]
     """
-    from nas import doctor as stage
+    from nas.stages.doctor.run import run
+    from nas.stages.doctor.view import doctor_data, doctor_table
 
-    rows = stage.data()
-    show_result({"findings": rows} if as_json else stage.doctor_table(rows))
+    findings = run()
+    show_result({"findings": doctor_data(findings)} if as_json else doctor_table(findings))

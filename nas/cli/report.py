@@ -1,7 +1,8 @@
-"""`nas report`: what a run found, to look at and to show."""
+"""`nas report`: the results of a run, to look at and to show."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,7 +28,10 @@ def report(
 
     Example: [cyan]nas report first[/cyan]
     """
-    from nas.report_command import report as stage
+    from nas.core.progress import StageProgress
+    from nas.stages.report.request import ReportRequest
+    from nas.stages.report.run import run as write_report
+    from nas.stages.report.view import report_table
 
-    found = stage(run, out)
-    show_result(found.to_dict() if as_json else found.table())
+    result = write_report(ReportRequest(run, None if out is None else Path(out)), StageProgress())
+    show_result(result.to_dict() if as_json else report_table(result))

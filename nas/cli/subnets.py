@@ -2,218 +2,216 @@
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nas.cli import _complete
 from nas.cli._app import SUBNETS, Json, SubnetName, app, screen, show_result
+from nas.cli._declared import TECHNIQUE, CompressCommand, ExportCommand
 
 
 @app.command(rich_help_panel=SUBNETS)
 def extract(
     run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=_complete.runs, show_default=False,
-                                       help="A run that was searched.")],
+                                       help="A run with a search.")],
     most: Annotated[list[str] | None, typer.Option(
         "--max", metavar="MEASURE=VALUE", show_default=False,
-        help="Take the best within a limit, such as latency:cpu=12ms or params=5M; several times. Beside --knee, --top "
-             "and --all-pareto: what they choose from.")] = None,
+        help="Select the best within a limit, such as latency:cpu=12ms or params=5M; repeatable. With --knee, --top or "
+             "--all-pareto: restrict the candidates.")] = None,
     least: Annotated[list[str] | None, typer.Option(
-        "--min", metavar="MEASURE=VALUE", show_default=False, help="A limit from below; several times.")] = None,
+        "--min", metavar="MEASURE=VALUE", show_default=False, help="Lower limit; repeatable.")] = None,
     key: Annotated[str | None, typer.Option("--key", metavar="KEY", show_default=False,
-                                            help="Take the one whose key begins so.")] = None,
+                                            help="Select the architecture whose key starts with KEY.")] = None,
     knee: Annotated[bool, typer.Option(
-        "--knee", help="Take the one where the front of quality and the first cost bends most: farthest from the line "
+        "--knee", help="Select the knee of the front of quality and the first cost: the point farthest from the line "
                        "between its ends.")] = False,
     top: Annotated[int | None, typer.Option("--top", metavar="N", min=1, show_default=False,
-                                            help="Take the N best by quality.")] = None,
-    all_pareto: Annotated[bool, typer.Option("--all-pareto", help="Take the whole front.")] = False,
+                                            help="Select the N best by quality.")] = None,
+    all_pareto: Annotated[bool, typer.Option("--all-pareto", help="Select the whole front.")] = False,
     device: Annotated[str | None, typer.Option(
         "--device", metavar="DEVICE", autocompletion=_complete.devices, show_default=False,
-        help="Whose front and cost count; also a device that was profiled after the search.")] = None,
+        help="Device whose front and costs count; may be profiled after the search.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Cut the architectures you choose out, as plain models.
+    """Extract selected architectures as standalone models.
 
-    Each is checked to give the supernet's outputs before it is written, in a folder of its own, to RUN's folder
-    subnets, and is judged on the whole validation split. What is there already is kept.
+    Each subnet is checked against the supernet's outputs, evaluated on the whole validation split, and written to its
+    own folder in subnets/ of the run. Existing subnets are kept.
 
     Example: [cyan]nas extract first --max latency:cpu=12ms[/cyan]
     """
-    from nas.extract import extract as stage
-    from nas.search.picking import Choice
+    from nas.core.picking import Choice
+    from nas.stages.extract.request import ExtractRequest
+    from nas.stages.extract.run import run as stage
+    from nas.stages.extract.view import extract_table
+    from nas.terminal.progress import TerminalProgress
 
-    choice = Choice(key=key, knee=knee, top=top, all_pareto=all_pareto, most=tuple(most or ()),
-                    least=tuple(least or ()), device=device)
-    found = stage(run, choice, screen(as_json))
-    show_result(found.to_dict() if as_json else found.table())
+    choice = Choice(key=key, knee=knee, top=top, all_pareto=all_pareto, max=tuple(most or ()), min=tuple(least or ()),
+                    device=device)
+    request = ExtractRequest(run, choice)
+    with TerminalProgress(screen(as_json)) as progress:
+        result = stage(request, progress)
+    show_result(result.to_dict() if as_json else extract_table(result))
 
 
 @app.command(rich_help_panel=SUBNETS)
 def retrain(
     name: Annotated[str, typer.Argument(
         metavar="SUBNET|RUN", autocompletion=_complete.runs_and_subnets, show_default=False,
-        help="A subnet's folder, or RUN/KEY with the beginning of its key; with --top a run.")],
+        help="Folder of a subnet, or RUN/KEY with the beginning of its key; with --top a run.")],
     init: Annotated[str, typer.Option("--init", metavar="inherit|scratch",
-                                      help="Begin with the subnet's weights, or with fresh ones.")] = "inherit",
+                                      help="Initial weights: those of the subnet, or random ones.")] = "inherit",
     teacher: Annotated[str, typer.Option(
         "--teacher", metavar="supernet|none|SUBNET",
-        help="Who teaches beside the labels: the largest architecture of the supernet, nobody, or another "
+        help="Teacher for distillation: the largest architecture of the supernet, none, or another "
              "subnet.")] = "supernet",
     distill: Annotated[str | None, typer.Option(
         "--distill", metavar="LOSSES", show_default=False,
-        help="What the teacher is asked for, with commas between: logits, features (the states after layers that "
-             "belong together), attention (their maps). logits by default.")] = None,
+        help="Distillation losses, separated by commas: logits, features (hidden states of matching layers), attention "
+             "(attention maps). Default logits.")] = None,
     theseus: Annotated[bool, typer.Option(
-        "--theseus", help="Let the subnet's layers take the places of a larger architecture's one by one.")] = False,
+        "--theseus", help="Replace the layers of a larger architecture one by one (BERT-of-Theseus).")] = False,
     settings: Annotated[list[str] | None, typer.Option(
         "--set", metavar="KEY=VALUE", show_default=False,
-        help="A setting, several times: temperature, label_share, feature_weight, attention_weight, fade, "
-             "theseus_start, theseus_share, or one of the training, which nas settings lists. Where not given it is "
-             "the run's, with a quarter of its steps.")] = None,
+        help="Setting, repeatable: temperature, label_share, feature_weight, attention_weight, fade, theseus_start, "
+             "theseus_share, or a training setting (see nas settings). Default: those of the run, with a quarter of "
+             "its steps.")] = None,
     out: Annotated[str | None, typer.Option("--out", metavar="DIR", show_default=False,
-                                            help="The new subnet's folder; SUBNET-retrained by default.")] = None,
+                                            help="Folder of the new subnet; default SUBNET-retrained.")] = None,
     top: Annotated[int | None, typer.Option(
         "--top", metavar="N", min=1, show_default=False,
-        help="Retrain the N best subnets that were extracted from a run.")] = None,
+        help="Retrain the N best extracted subnets of a run.")] = None,
     ray: Annotated[str | None, typer.Option(
         "--ray", metavar="auto|ADDRESS|local", show_default=False,
-        help="With --top, train them at once on a Ray cluster: the one this machine belongs to, one by its address, or "
-             "one on this machine for this command. Without: one after the other.")] = None,
+        help="With --top, train in parallel on a Ray cluster: auto (the one this machine belongs to), an address, or "
+             "local (started on this machine). Default: one after the other.")] = None,
     concurrency: Annotated[int | None, typer.Option(
         "--concurrency", metavar="N", min=1, show_default=False,
-        help="Trainings at once on the cluster; as many as it has room for by default.")] = None,
+        help="Trainings at once on the cluster; default: as many as fit.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Train a subnet on its own, taught by the supernet.
+    """Retrain a subnet with distillation from the supernet.
 
-    Ctrl-C stops; called again, it goes on.
+    Ctrl-C stops it; rerun to resume.
 
     Example: [cyan]nas retrain first/7b9f --distill logits,features --set steps=500[/cyan]
     """
-    from nas import retrain_command as stage
-    from nas.config import parse_settings
-    from nas.retrain_config import Asked
+    from nas.cli._settings import parse_settings
+    from nas.stages.retrain.request import RetrainBestRequest, RetrainRequest
+    from nas.stages.retrain.run import run
+    from nas.stages.retrain.view import result_data, result_table
+    from nas.terminal.progress import TerminalProgress
     from search_spaces import InputError
 
     if top is None and (ray or concurrency):
         raise InputError("--ray, --concurrency", "are for several subnets; add --top")
-    if concurrency and not ray:
-        raise InputError("--concurrency", "is for a cluster; add --ray")
-    given = parse_settings(settings or [], "--set")
-    asked, console = Asked(init, teacher, distill, theseus, given, out), screen(as_json)
+    if top is not None and out is not None:
+        raise InputError("--out", "names the folder of one result; leave it out with --top")
+    losses, training = None if distill is None else tuple(distill.split(",")), parse_settings(settings or [], "--set")
+    request: RetrainRequest | RetrainBestRequest
     if top is None:
-        found = stage.retrain_one(name, asked, console)
+        request = RetrainRequest(subnet=name, init=init, teacher=teacher, distill=losses, theseus=theseus,
+                                 training=training, out=out)
     else:
-        found = stage.retrain_best(name, top, asked, stage.Cluster(ray, concurrency), console)
-    if found is None:
-        raise typer.Exit(130)
-    show_result(found.to_dict() if as_json else found.table())
+        request = RetrainBestRequest(run=name, top=top, init=init, teacher=teacher, distill=losses, theseus=theseus,
+                                     training=training, ray=ray, concurrency=concurrency)
+    with TerminalProgress(screen(as_json)) as progress:
+        result = run(request, progress)
+    show_result(result_data(result) if as_json else result_table(result))
 
 
-@app.command(rich_help_panel=SUBNETS)
+@app.command(rich_help_panel=SUBNETS, cls=CompressCommand)
 def compress(
+    context: typer.Context,
     subnet: SubnetName,
-    int8: Annotated[bool, typer.Option(
-        "--int8", help="Eight bits for weights and for what they are multiplied with.")] = False,
-    static: Annotated[bool, typer.Option(
-        "--static", help="With --int8: fixed scales, read off training batches, instead of one per token.")] = False,
-    qat: Annotated[bool, typer.Option(
-        "--qat", help="With --int8: train the model as it will run, rounded (quantisation-aware).")] = False,
-    int4: Annotated[bool, typer.Option("--int4", help="Four bits for weights.")] = False,
-    group: Annotated[int | None, typer.Option(
-        "--group", metavar="N", show_default=False,
-        help="With --int4: how many inputs share a scale; 32 by default.")] = None,
-    prune: Annotated[float | None, typer.Option(
-        "--prune", metavar="SHARE", show_default=False,
-        help="Take this share of all weights away, the smallest, and train the others.")] = None,
-    rewind: Annotated[bool, typer.Option(
-        "--rewind", help="With --prune: in rounds, each from an early step of the first (lottery ticket).")] = False,
-    prune_heads: Annotated[float | None, typer.Option(
-        "--prune-heads", metavar="SHARE", show_default=False,
-        help="Leave this share of the attention heads out, those that matter least.")] = None,
     settings: Annotated[list[str] | None, typer.Option(
-        "--set", metavar="KEY=VALUE", show_default=False,
-        help="A setting, several times: batches (of --static and --prune-heads), rounds and rewind_step (of --rewind), "
-             "or one of the training, which nas settings lists. Where not given, a training has a tenth of the run's "
-             "steps and less of its lr; --prune-heads has none, nor has --prune with steps=0.")] = None,
+        "--set", metavar="KEY=VALUE", show_default=False, help="Setting, repeatable.")] = None,
     out: Annotated[str | None, typer.Option("--out", metavar="DIR", show_default=False,
-                                            help="The new subnet's folder; SUBNET-int8 and so on by default.")] = None,
+                                            help="Folder of the new subnet; default SUBNET-TECHNIQUE.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a subnet smaller: int8, int4, or pruned.
+    """Make a subnet smaller: quantise or prune it.
 
-    Takes exactly one of --int8, --int4, --prune and --prune-heads. Ctrl-C stops; called again, it goes on.
+    Takes exactly one technique. Ctrl-C stops it; rerun to resume.
 
     Example: [cyan]nas compress first/7b9f --int8[/cyan]
     """
-    from nas import compress_command as stage
-    from nas.config import parse_settings
+    from nas.cli._settings import parse_settings
+    from nas.stages.compress.request import CompressRequest
+    from nas.stages.compress.run import run
+    from nas.stages.compress.techniques import make_technique
+    from nas.stages.compress.view import compress_table
+    from nas.terminal.progress import TerminalProgress
 
-    given = {"int8": int8, "static": static, "qat": qat, "int4": int4, "group": group, "prune": prune,
-             "rewind": rewind, "prune-heads": prune_heads}
-    asked = stage.Asked({name: value for name, value in given.items() if value is not None and value is not False},
-                        parse_settings(settings or [], "--set"), out)
-    found = stage.run(subnet, asked, screen(as_json))
-    if found is None:
-        raise typer.Exit(130)
-    show_result(found.to_dict() if as_json else stage.result_table(found))
+    named = make_technique(context.meta[TECHNIQUE])
+    technique, training = named.with_settings(parse_settings(settings or [], "--set"))
+    with TerminalProgress(screen(as_json)) as progress:
+        result = run(CompressRequest(subnet, technique, training, Path(out) if out else None), progress)
+    show_result(result.to_dict() if as_json else compress_table(result))
 
 
-@app.command(rich_help_panel=SUBNETS)
+@app.command(rich_help_panel=SUBNETS, cls=ExportCommand)
 def export(
     subnet: SubnetName,
     format_name: Annotated[str, typer.Option(
-        "--format", metavar="FORMAT", show_default=False,
-        help="onnx, executorch, torch-export or huggingface; an unknown name lists them.")],
-    int8: Annotated[bool, typer.Option("--int8", help="Quantise the weights on the way; judged by the loss.")] = False,
+        "--format", metavar="FORMAT", show_default=False, help="The format.")],
+    int8: Annotated[bool, typer.Option("--int8", help="Quantise to int8; checked by the validation loss.")] = False,
     out: Annotated[str | None, typer.Option("--out", metavar="DIR", show_default=False,
-                                            help="The folder; SUBNET/exports/FORMAT by default.")] = None,
+                                            help="Output folder; default SUBNET/exports/FORMAT.")] = None,
     length: Annotated[int | None, typer.Option(
         "--length", metavar="N", min=1, show_default=False,
-        help="Tokens of a sequence where the format fixes them (executorch); the context by default.")] = None,
+        help="Sequence length, for formats that fix it (executorch); default: the context.")] = None,
     most_loss: Annotated[float | None, typer.Option(
         "--max-loss-increase", metavar="NATS", min=0.0, show_default=False,
-        help="With --int8, the most that the validation loss may rise by; 0.05 by default.")] = None,
+        help="Largest increase of the validation loss allowed with --int8; default 0.05.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a subnet in a format that others run.
+    """Export a subnet to ONNX, ExecuTorch and other formats.
 
-    It is compared with the plain model, on validation data where its run is there, and not written where it differs.
-    What is there of an earlier export is replaced.
+    The export is compared with the plain model, on validation data if the run is available, and is not written if it
+    differs. An earlier export is replaced.
 
     Example: [cyan]nas export first/7b9f --format onnx --int8[/cyan]
     """
-    from nas import export_command as stage
+    from nas.stages.export.request import ExportRequest
+    from nas.stages.export.run import run
+    from nas.stages.export.view import export_table
+    from nas.terminal.progress import TerminalProgress
 
-    found = stage.export(subnet, stage.Asked(format_name, int8, out, length, most_loss), screen(as_json))
-    show_result(found.to_dict() if as_json else found.table())
+    request = ExportRequest(subnet, format_name, int8, Path(out) if out else None, length, most_loss)
+    with TerminalProgress(screen(as_json)) as progress:
+        result = run(request, progress)
+    show_result(result.to_dict() if as_json else export_table(result))
 
 
 @app.command(rich_help_panel=SUBNETS)
 def measure(
     names: Annotated[list[str], typer.Argument(
         metavar="SUBNET|RUN...", autocompletion=_complete.runs_and_subnets, show_default=False,
-        help="Subnets' folders, or RUN/KEY with the beginning of a key; a run stands for all its subnets.")],
+        help="Folders of subnets, or RUN/KEY with the beginning of a key; a run stands for all its subnets.")],
     devices: Annotated[list[str], typer.Option(
         "--device", metavar="DEVICE", autocompletion=_complete.devices, show_default=False,
-        help="A profiled device, or a profile's folder; several times.")],
+        help="Profiled device, or the folder of a profile; repeatable.")],
     phase: Annotated[str, typer.Option("--phase", metavar="PHASE", help="prefill or decode.")] = "prefill",
     budget: Annotated[str, typer.Option("--budget", metavar="TIME",
-                                        help="For timing on each device, such as 90s or 3m.")] = "1m",
+                                        help="Timing budget per device, such as 90s or 3m.")] = "1m",
     as_json: Json = False,
 ) -> None:
-    """Time subnets on devices, beside what their profiles predict.
+    """Measure subnets on devices and compare with predictions.
 
-    Stopped, it goes on when called again.
+    Rerun to resume.
 
     Example: [cyan]nas measure first --device cpu --device cpu-onnxruntime[/cyan]
     """
-    from nas import measure_command as stage
+    from nas.core.durations import parse_time
+    from nas.stages.measure.request import MeasureRequest
+    from nas.stages.measure.run import run
+    from nas.stages.measure.view import measure_data, measure_table
+    from nas.terminal.progress import TerminalProgress
 
-    found = stage.run(names, devices, phase, budget, screen(as_json))
-    if found is None:
-        print("stopped; what was measured is kept: call again to go on", file=sys.stderr)
-        raise typer.Exit(130)
-    show_result(found.to_dict() if as_json else found.table())
+    request = MeasureRequest(tuple(names), tuple(devices), phase, parse_time(budget))
+    with TerminalProgress(screen(as_json)) as progress:
+        result = run(request, progress)
+    show_result(measure_data(result) if as_json else measure_table(result))

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from nas.cli import _complete
 from nas.cli._app import SUPERNETS, Json, app, screen, show_result
 
 RayAddress = Annotated[str, typer.Option(
     "--ray", metavar="auto|ADDRESS|local",
-    help="The Ray cluster that several --workers run on: the one this machine belongs to, one by its address, or one "
-         "on this machine for this command.")]
+    help="Ray cluster for --workers: auto (the one this machine belongs to), an address, or local (started on this "
+         "machine for this command).")]
 
 
 @app.command(rich_help_panel=SUPERNETS)
@@ -22,61 +21,67 @@ def train(
         "--space", metavar="SPACE", autocompletion=_complete.spaces, show_default=False,
         help="A shipped space or a YAML file.")] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="TASK", show_default=False,
-                                             help="What to train for; an unknown name lists the tasks.")] = None,
+                                             help="Task to train for; an unknown name lists the tasks.")] = None,
     data: Annotated[list[str] | None, typer.Option(
         "--data", metavar="KEY=VALUE", show_default=False,
-        help="Where the data are, such as train=FILE; several times. Without: data that come along.")] = None,
+        help="Data option, such as train=FILE; repeatable. Default: the bundled sample data.")] = None,
     run: Annotated[str | None, typer.Option("--run", metavar="NAME", show_default=False,
                                             help="The new run's name; its folder is runs/NAME.")] = None,
     settings: Annotated[list[str] | None, typer.Option(
         "--set", metavar="KEY=VALUE", show_default=False,
-        help="A setting of the training, such as steps=2000; several times. nas settings lists them.")] = None,
+        help="Training setting, such as steps=2000; repeatable. nas settings lists them.")] = None,
     resume: Annotated[str | None, typer.Option(
         "--resume", metavar="NAME", autocompletion=_complete.runs, show_default=False,
-        help="Go on with a run that was stopped.")] = None,
+        help="Resume a run.")] = None,
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1,
-                                         help="Train data-parallel in so many processes on a Ray cluster.")] = 1,
+                                         help="Number of data-parallel processes on a Ray cluster.")] = 1,
     ray: RayAddress = "local",
 ) -> None:
-    """Train the supernet of a space, or go on with it.
+    """Train the supernet of a space, or resume training.
 
-    Ctrl-C writes a checkpoint and stops.
+    Ctrl-C saves a checkpoint and stops.
 
     Example: [cyan]nas train --space lm-tiny --task lm --run first --set steps=300[/cyan]
     """
-    from nas import train_command
+    from nas.cli._settings import parse_settings
+    from nas.stages.train.request import TrainRequest
+    from nas.stages.train.run import run as stage
+    from nas.stages.train.view import summary
+    from nas.terminal.progress import TerminalProgress
 
-    finished = train_command.train(space=space, task=task, data=data or [], run=run, settings=settings or [],
-                                   resume=resume, workers=workers, address=ray, console=screen())
-    if not finished:
-        raise typer.Exit(130)
+    request = TrainRequest(space=space, task=task, run=run, data=parse_settings(data or [], "--data"),
+                           training=parse_settings(settings or [], "--set"), resume=resume, workers=workers, ray=ray)
+    with TerminalProgress(screen()) as progress:
+        for line in summary(stage(request, progress)):
+            progress.note(line)
 
 
 @app.command(rich_help_panel=SUPERNETS)
 def rank(
     run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=_complete.runs, show_default=False,
                                        help="A finished run of nas train.")],
-    n: Annotated[int, typer.Option("-n", metavar="N", help="How many architectures are trained from scratch.")] = 20,
+    n: Annotated[int, typer.Option("-n", metavar="N", help="Number of architectures to train from scratch.")] = 20,
     steps: Annotated[int | None, typer.Option("--steps", metavar="N", min=1, show_default=False,
-                                              help="Steps of each; as many as the supernet's by default.")] = None,
+                                              help="Training steps of each; default: as many as the supernet.")] = None,
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1,
-                                         help="Train so many at once on a Ray cluster.")] = 1,
+                                         help="Number of trainings at once on a Ray cluster.")] = 1,
     ray: RayAddress = "local", as_json: Json = False,
 ) -> None:
     """Report how well a supernet ranks architectures.
 
-    N of them are trained from scratch, half of nearly equal MACs; what size and depth alone would tell stands beside
-    it. Stopped, it goes on when called again.
+    Trains N architectures from scratch, half of them with nearly equal MACs, and compares the ranking by inherited
+    loss with rankings by size and depth. Rerun to resume.
 
     Example: [cyan]nas rank first -n 20 --steps 300[/cyan]
     """
-    from nas import rank_command
+    from nas.stages.rank.request import RankRequest
+    from nas.stages.rank.run import run as stage
+    from nas.stages.rank.view import report_table
+    from nas.terminal.progress import TerminalProgress
 
-    console = screen(as_json)
-    report = rank_command.rank(run, n, steps, workers, ray, console)
-    if report is None:
-        raise typer.Exit(130)
-    show_result(report.to_dict() if as_json else rank_command.report_table(report))
+    with TerminalProgress(screen(as_json)) as progress:
+        report = stage(RankRequest(run, n, steps, workers, ray), progress)
+    show_result(report.to_dict() if as_json else report_table(report))
 
 
 @app.command(rich_help_panel=SUPERNETS)
@@ -89,30 +94,32 @@ def evaluate(
         help="Of a run: an architecture's JSON file or folder; the smallest and the largest by default.")] = None,
     split: Annotated[str, typer.Option("--split", metavar="NAME", help="valid or test.")] = "valid",
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, show_default=False,
-                                              help="A fair sample of so many examples only.")] = None,
+                                              help="Evaluate on a random sample of N examples.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Judge architectures in a supernet, or a subnet, by its task.
+    """Evaluate architectures of a supernet, or a subnet.
 
-    Every metric is taken.
+    Prints every metric of the task.
 
     Example: [cyan]nas evaluate first --split test --limit 100[/cyan]
     """
-    from nas import evaluate as stage
-    from nas import tables
+    from nas.core.progress import StageProgress
+    from nas.stages.evaluate import run as stage
+    from nas.stages.evaluate.request import EvaluateRequest
+    from nas.stages.evaluate.view import metrics_table
 
-    with Console(stderr=True).status("evaluating ..."):
-        found = stage.evaluate(run, arch, split, limit)
-    show_result({"split": split, "limit": limit, "architectures": found} if as_json else tables.metrics_table(found))
+    with screen(as_json=True).status("evaluating ..."):
+        metrics = stage.run(EvaluateRequest(run, arch, split, limit), StageProgress())
+    show_result({"split": split, "limit": limit, "architectures": metrics} if as_json else metrics_table(metrics))
 
 
 @app.command("settings", rich_help_panel=SUPERNETS)
 def settings_command(as_json: Json = False) -> None:
-    """List the settings that nas train --set takes.
+    """List the training settings (nas train --set).
 
     Example: [cyan]nas settings[/cyan]
     """
-    from nas import tables
+    from nas.terminal import tables
 
     rows = tables.settings_data()
     show_result({"settings": rows} if as_json else tables.settings_table(rows))

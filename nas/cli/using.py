@@ -1,59 +1,64 @@
-"""`nas generate`, `classify` and `translate`: see a subnet work."""
+"""`nas generate`, `classify` and `translate`: run a subnet."""
 
 from __future__ import annotations
 
+import io
 import sys
-from typing import Annotated
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nas.cli._app import SUBNETS, Json, SubnetName, app, show_result, show_text
+from nas.cli._app import SUBNETS, Json, SubnetName, app, screen, show_result, show_text
+
+if TYPE_CHECKING:
+    from nas.core.progress import StageProgress
 
 Texts = Annotated[list[str], typer.Argument(
-    metavar="TEXT...", show_default=False, help="One or several; - reads lines from the standard input.")]
+    metavar="TEXT...", show_default=False, help="One or more texts; - reads lines from standard input.")]
 
 
 @app.command(rich_help_panel=SUBNETS)
 def generate(
     subnet: SubnetName,
-    text: Annotated[str, typer.Argument(metavar="TEXT", show_default=False, help="What to go on with.")],
-    tokens: Annotated[int, typer.Option("--tokens", metavar="N", min=1, help="The most tokens to write.")] = 100,
+    text: Annotated[str, typer.Argument(metavar="TEXT", show_default=False, help="The prompt.")],
+    tokens: Annotated[int, typer.Option("--tokens", metavar="N", min=1, help="Maximum number of new tokens.")] = 100,
     temperature: Annotated[float, typer.Option(
-        "--temperature", metavar="T", min=0.0, help="0 takes the most probable token, more dares more.")] = 0.8,
+        "--temperature", metavar="T", min=0.0, help="Sampling temperature; 0 takes the most probable token.")] = 0.8,
     top_k: Annotated[int | None, typer.Option("--top-k", metavar="K", min=1, show_default=False,
-                                              help="Draw among the K most probable tokens only.")] = None,
+                                              help="Sample from the K most probable tokens only.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", metavar="S", min=0, show_default=False,
-                                             help="The same seed writes the same text.")] = None,
+                                             help="Random seed; the same seed generates the same text.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Let a language model go on with a text.
+    """Generate text.
 
     Example: [cyan]nas generate first/7b9f "The function returns" --tokens 40 --seed 1[/cyan]
     """
-    from nas import use
+    from nas.stages.use import run as use
+    from nas.stages.use.request import GenerateRequest
 
-    found = use.generate(subnet, text, tokens, use.Drawing(temperature, top_k, seed))
-    for note in found.notes:
-        print(f"note: {note}", file=sys.stderr)
+    result = use.generate(GenerateRequest(subnet, text, tokens, temperature, top_k, seed), _notes())
     if as_json:
-        show_result(vars(found))
+        show_result(vars(result))
     else:
-        show_text(found.prompt + found.text)
+        show_text(result.prompt + result.text)
 
 
 @app.command(rich_help_panel=SUBNETS)
 def classify(subnet: SubnetName, texts: Texts, as_json: Json = False) -> None:
-    """Say the class of texts, and how sure the model is.
+    """Classify texts, with probabilities.
 
     Example: [cyan]nas classify reviews/7b9f "a fine film" "a dull one"[/cyan]
     """
-    from nas import use
+    from nas.stages.use import run as use
+    from nas.stages.use.request import ClassifyRequest
 
-    found = use.classify(subnet, texts)
+    results = use.classify(ClassifyRequest(subnet, _lines(texts)), _notes())
     if as_json:
-        show_result({"texts": [vars(each) for each in found]})
+        show_result({"texts": [vars(each) for each in results]})
         return
-    for each in found:
+    for each in results:
         show_text(f"{each.label}\t{each.probability:.3f}\t{each.text}")
 
 
@@ -63,11 +68,30 @@ def translate(subnet: SubnetName, texts: Texts, as_json: Json = False) -> None:
 
     Example: [cyan]nas translate numbers/7b9f "zweiundvierzig"[/cyan]
     """
-    from nas import use
+    from nas.stages.use import run as use
+    from nas.stages.use.request import TranslateRequest
 
-    found = use.translate(subnet, texts)
+    results = use.translate(TranslateRequest(subnet, _lines(texts)), _notes())
     if as_json:
-        show_result({"texts": [vars(each) for each in found]})
+        show_result({"texts": [vars(each) for each in results]})
         return
-    for each in found:
+    for each in results:
         show_text(each.translation)
+
+
+def _notes() -> StageProgress:
+    """Prints notes on stderr, beside the result; Ctrl-C breaks off."""
+    from nas.terminal.progress import TerminalProgress
+
+    return TerminalProgress(screen(as_json=True))
+
+
+def _lines(texts: Iterable[str]) -> Iterator[str]:
+    """The texts, and the lines of the standard input for `-`."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    for text in texts:
+        if text == "-":
+            yield from (line.rstrip("\n") for line in sys.stdin)
+        else:
+            yield text

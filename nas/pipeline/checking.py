@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 
-from hardware_profiles.profile import Device, load_profile
-from hardware_profiles.stored import folder_of, measured_folder
+from hardware_profiles.device import Device, load_profile
+from hardware_profiles.profile import folder_of, measured_folder
 from nas import tasks
+from nas.core.availability import why_not
+from nas.core.durations import parse_time
+from nas.core.evaluation import pick_device
+from nas.core.measures import devices_of, parse_limits
+from nas.core.run_dir import RunDir
+from nas.core.search_config import SearchConfig, make_search
+from nas.core.subnet import Subnet
 from nas.pipeline.config import DevicePart, PickPart, PipelineConfig
-from nas.profile_command import parse_time, why_not
-from nas.profiling.stage import conditions_of
-from nas.retrain_config import make_config
-from nas.run_dir import RunDir
-from nas.search.config import SearchConfig, make_search
-from nas.search.measures import devices_of, parse_limits
-from nas.search.samplers import names as samplers
-from nas.search.warm import named
-from nas.subnet import Subnet
-from nas.train import pick_device
+from nas.stages.export.request import ExportRequest
+from nas.stages.profile.profiling import conditions_of
+from nas.stages.retrain.config import make_config
+from nas.stages.search.samplers import names as samplers
+from nas.stages.search.warm import named
 from search_spaces import Fault, InputError, load_space
-from search_spaces.errors import did_you_mean
-from supernet.recipe import Recipe
+from search_spaces.errors import Option, did_you_mean, with_references
+from supernet.train.recipe import Recipe
 
 Check = Callable[[PipelineConfig], Iterator[Fault]]
-PLACES = {"--set": "training", "nas retrain": "training", "--objective": "objectives"}
+PLACES = {"objective": "objectives"}
 """Where in a file that stands which is called otherwise on the command line."""
 
 
@@ -73,7 +74,12 @@ def _training(config: PipelineConfig) -> Iterator[Fault]:
 
 
 def _data(config: PipelineConfig) -> Iterator[Fault]:
-    yield from _refused("", tasks.get(config.task).check_data, config.data)
+    """What `prepare` would refuse: the data are read, by the same code."""
+    try:
+        seed = config.run_config().training.seed
+    except InputError:  # reported under training
+        seed = 0
+    yield from _refused("", tasks.get(config.task).check_data, config.data, seed)
 
 
 def _folder(config: PipelineConfig) -> Iterator[Fault]:
@@ -91,7 +97,7 @@ def _same_run(config: PipelineConfig) -> Iterator[Fault]:
         return
     if differences:
         yield Fault("run", f"{folder.path} is there with other settings: {differences}; name another run, or put this "
-                           "one aside with --from prepare")
+                           f"one aside with {Option('from')} prepare")
 
 
 def _devices(config: PipelineConfig) -> Iterator[Fault]:
@@ -142,6 +148,20 @@ def _search_words(settings: SearchConfig, config: PipelineConfig) -> Iterator[Fa
         yield from _refused("search.warm_start", named, name)
 
 
+def _applicable(config: PipelineConfig) -> Iterator[Fault]:
+    """Measures that architectures of the space do not have, such as a cache where nothing is decoded."""
+    task, arch = tasks.get(config.task), load_space(config.space).smallest()
+    try:
+        settings = make_search(config.search_settings(), "search")
+        used = [("objectives", measure) for measure in settings.measures(task)]
+        used += [("min" if limit.at_least else "max", limit.measure) for limit in settings.limits(task)]
+    except InputError:  # reported under search
+        return
+    for key, measure in used:
+        if why := measure.declared.why_not(arch):
+            yield Fault(f"search.{key}", f"{measure.name}: {why}")
+
+
 def _pick(config: PipelineConfig) -> Iterator[Fault]:
     for key, each in _picks(config):
         yield from _refused(key, each.choice)
@@ -177,7 +197,7 @@ def _retrain(config: PipelineConfig) -> Iterator[Fault]:
     except InputError:  # told under training
         base = Recipe()
     try:
-        recipe = make_config(part.asked(), base, subnet="", out="").training
+        recipe = make_config(part.request(""), base, subnet="", out="").training
     except InputError as error:
         yield from _moved("retrain", error)
     else:
@@ -187,10 +207,12 @@ def _retrain(config: PipelineConfig) -> Iterator[Fault]:
 
 
 def _export(config: PipelineConfig) -> Iterator[Fault]:
-    from nas.export_command import Asked
-
     for i, each in enumerate(config.export):
-        yield from _refused(f"export.{i}", Asked(each.format, each.int8).check)
+        yield from _refused(f"export.{i}", _check_export, each.format, each.int8)
+
+
+def _check_export(name: str, int8: bool) -> None:
+    ExportRequest("", name, int8).check_available()
 
 
 def _refused(key: str, attempt: Callable[..., object], *given: object) -> Iterator[Fault]:
@@ -202,24 +224,39 @@ def _refused(key: str, attempt: Callable[..., object], *given: object) -> Iterat
 
 
 def _moved(key: str, error: InputError) -> Iterator[Fault]:
-    """Faults of a part at their places in the file: an option of the command line is a key there."""
-    option = re.match(r"--([\w-]+)", error.where)
-    place = PLACES.get(error.where) or (option[1].replace("-", "_") if option else "")
+    """Faults of a part at their places in the file: an option of a stage is a key there."""
+    named = error.where.strip("_").replace("-", "_") if isinstance(error.where, Option) else ""
+    place = PLACES.get(named, named)
     other = "" if place or error.where == key.rpartition(".")[2] else error.where
     for fault in error.faults:
         if other:
-            yield Fault(key, f"{other}: {fault}")
+            yield Fault(key, _as_keys(f"{other}: {fault}"))
         else:
-            yield Fault(".".join(filter(None, (key, place, fault.key))), fault.says)
+            yield Fault(".".join(filter(None, (key, place, fault.key))), _as_keys(fault.says))
 
 
+def _as_keys(text: str) -> str:
+    """A sentence whose options and settings are named as keys of the file."""
+    return with_references(text, command=str, setting=lambda _, key, value: f"{key}: {value}")
+
+
+def in_file(path: str, stage: str, error: InputError) -> InputError:
+    """What a stage says of one of its options, at the place of that option in the file of the pipeline."""
+    if not isinstance(error.where, Option):
+        return error
+    return type(error)(path, _moved(SECTIONS.get(stage, ""), error))
+
+
+SECTIONS = {"profile": "devices", "train": "training", "search": "search", "extract": "pick", "retrain": "retrain",
+            "export": "export"}
+"""The key of the file that holds the settings of a stage."""
 CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
     (("run",), _name), (("space",), _space), (("task",), _task), (("training",), _training), (("devices",), _devices),
-    (("devices", "space"), _conditions), (("search", "task"), _search), (("pick", "task"), _pick),
-    (("task", "devices"), _prices), (("retrain",), _retrain), (("export",), _export))
+    (("devices", "space"), _conditions), (("search", "task"), _search), (("search", "task", "space"), _applicable),
+    (("pick", "task"), _pick), (("task", "devices"), _prices), (("retrain",), _retrain), (("export",), _export))
 """Each with the keys that it reads, those it builds on before it."""
 NEW: tuple[tuple[tuple[str, ...], Check], ...] = (
-    (("run",), _folder), (("data", "task"), _data), (("task", "space"), _family))
+    (("run",), _folder), (("task", "space"), _family), (("data", "task"), _data))
 """Of a run that is made."""
 OLD: tuple[tuple[tuple[str, ...], Check], ...] = (
     (("run", "space", "task", "data", "training"), _same_run), (("task", "space"), _family))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,22 +13,47 @@ from typing import Any, Literal
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from nas.core.run_dir import RunDir
+from nas.core.stopping import Stopped
+from nas.pipeline.checking import in_file
 from nas.pipeline.config import PipelineConfig
 from nas.pipeline.estimate import estimates
 from nas.pipeline.outcome import Done, shown_time
 from nas.pipeline.reading import read_pipeline
-from nas.pipeline.record import Entry, Record
-from nas.pipeline.stages import STAGES, Stage, Work, after
-from nas.run_dir import RunDir
-from nas.tables import table
+from nas.pipeline.record import Entry, PipelineRecord
+from nas.pipeline.stages import STAGES, PipelineState, Stage, after
+from nas.stages.export.run import Exported
+from nas.stages.export.view import export_table
+from nas.stages.extract.run import ExtractResult
+from nas.stages.extract.view import extract_table
+from nas.stages.measure.run import MeasureResult
+from nas.stages.measure.view import measure_table
+from nas.stages.profile.run import ProfileResult
+from nas.stages.profile.view import profile_table
+from nas.stages.retrain.run import RetrainResult
+from nas.stages.retrain.view import result_table
+from nas.stages.search.feasibility import Feasibility
+from nas.stages.search.run import SearchResult
+from nas.stages.search.view import feasibility_table, search_table
+from nas.stages.train.run import TrainResult
+from nas.stages.train.view import summary
+from nas.terminal.commands import command_line
+from nas.terminal.progress import TerminalProgress
+from nas.terminal.tables import table
+from search_spaces import InputError
 
-Does = Literal["done already", "goes on", "to do", "to do anew"]
-BEGINS = {"done already": "skipped: done already", "goes on": "goes on", "to do": "begins", "to do anew": "begins anew"}
+Does = Literal["done", "resume", "run", "run again"]
+BEGINS = {"done": "skipped, already done", "resume": "resuming", "run": "running", "run again": "running again"}
 """What is said when it is a stage's turn."""
+VIEWS: dict[type, Callable[[Any], RenderableType]] = {
+    Feasibility: feasibility_table, SearchResult: search_table, ExtractResult: extract_table,
+    ProfileResult: profile_table, Exported: export_table, MeasureResult: measure_table,
+    TrainResult: lambda result: _lines(summary(result)), RetrainResult: result_table}
+"""How the result of a stage is drawn, by its type."""
 
 
 @dataclass(frozen=True)
-class Step:
+class PlannedStage:
     """A stage of a plan, and what will become of it."""
 
     stage: Stage
@@ -36,32 +62,32 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PipelinePlan:
     """What a call would do."""
 
     config: PipelineConfig
-    record: Record
-    steps: tuple[Step, ...]
+    record: PipelineRecord
+    steps: tuple[PlannedStage, ...]
 
     def rows(self) -> list[dict[str, Any]]:
         """For a program: each stage, what becomes of it, and how long that may take."""
-        guesses = estimates(self.config) if any(step.does != "done already" for step in self.steps) else {}
+        guesses = estimates(self.config) if any(step.does != "done" for step in self.steps) else {}
         return [{"stage": step.stage.name, "does": step.does, "seconds": self._seconds(step, guesses)}
                 for step in self.steps]
 
-    def _seconds(self, step: Step, guesses: dict[str, float]) -> float:
+    def _seconds(self, step: PlannedStage, guesses: dict[str, float]) -> float:
         known = self.record.get(step.stage.name)
-        if step.does == "done already":
+        if step.does == "done":
             return 0.0
         if known is not None and known.state != "begun" and known.inputs == step.inputs and known.seconds:
             return known.seconds
         return guesses.get(step.stage.name, 0.0)
 
 
-def make_plan(config: PipelineConfig, first: str | None = None) -> Plan:
+def make_plan(config: PipelineConfig, first: str | None = None) -> PipelinePlan:
     """What would be done, from the stage `first` on anew. Raises InputError."""
     again = after(first) if first is not None else []
-    record, steps = Record(RunDir(config.run).path), []
+    record, steps = PipelineRecord(RunDir(config.run).path), []
     digests: dict[str, str] = {}
     for stage in STAGES:
         if not stage.wanted(config):
@@ -69,51 +95,70 @@ def make_plan(config: PipelineConfig, first: str | None = None) -> Plan:
         before = {name: digests[name] for name in stage.needs if name in digests}
         text = json.dumps([stage.name, stage.settings(config), before], sort_keys=True, default=str)
         digests[stage.name] = hashlib.sha256(text.encode()).hexdigest()[:16]
-        steps.append(Step(stage, digests[stage.name], _does(stage, digests[stage.name], record, stage.name in again)))
-    return Plan(config, record, tuple(steps))
+        does = _does(stage, digests[stage.name], record, stage.name in again)
+        steps.append(PlannedStage(stage, digests[stage.name], does))
+    return PipelinePlan(config, record, tuple(steps))
 
 
-def _does(stage: Stage, inputs: str, record: Record, again: bool) -> Does:
+def _does(stage: Stage, inputs: str, record: PipelineRecord, again: bool) -> Does:
     known = record.get(stage.name)
     if known is None:
-        return "to do anew" if again else "to do"
+        return "run again" if again else "run"
     if again or known.state == "again" or known.inputs != inputs:
-        return "to do anew"
-    return "done already" if known.state == "done" else "goes on"
+        return "run again"
+    return "done" if known.state == "done" else "resume"
 
 
-def run(path: str, first: str | None, dry: bool, console: Console) -> Plan | Done:
+def run(path: str, first: str | None, dry: bool, console: Console) -> PipelinePlan | Done:
     """Do all stages of a config's file, or tell what would be done.
 
     Raises:
         InputError: the file or a stage's input is wrong.
-        StoppedError: the user stopped it.
+        Stopped: the user stopped it.
     """
     plan = make_plan(read_pipeline(Path(path), anew=first == "prepare"), first)
     if dry:
         return plan
-    work = Work(plan.config, console)
-    plan.record.again(step.stage.name for step in plan.steps if step.does == "to do anew")
+    plan.record.again(step.stage.name for step in plan.steps if step.does == "run again")
     took = []
+    work = PipelineState(plan.config, console)
     for place, step in enumerate(plan.steps, 1):
         name = step.stage.name
         console.print(Text(f"[{place}/{len(plan.steps)}] {name}: {BEGINS[step.does]}", style="bold"))
-        took.append((name, _do(step, plan.record, work)))
+        with TerminalProgress(console, _drawn) as work.progress:
+            try:
+                took.append((name, _do(step, plan.record, work)))
+            except InputError as error:
+                raise in_file(path, name, error) from error
+            if work.progress.stop():
+                raise Stopped(f"stopped after {name}")
     return Done(took, work.picked, work.plain, work.run.path / "report.html")
 
 
-def _do(step: Step, record: Record, work: Work) -> float:
+def _drawn(result: Any) -> RenderableType:
+    """The result of a stage, for a reader."""
+    view = VIEWS.get(type(result))
+    found: RenderableType = view(result) if view else result.table()
+    return found
+
+
+def _lines(texts: Iterable[str]) -> RenderableType:
+    """Sentences of a view that are not wrapped."""
+    return Text(command_line("\n".join(texts)), no_wrap=True, overflow="ignore")
+
+
+def _do(step: PlannedStage, record: PipelineRecord, work: PipelineState) -> float:
     """One stage; the seconds it took in this call. What was made before a kill is kept."""
     name, start = step.stage.name, time.monotonic()
     known = record.get(name)
     if known is not None:
         work.subnets[name] = known.output
-        if step.does == "done already":
+        if step.does == "done":
             return 0.0
-    if step.does == "to do anew":
+    if step.does == "run again":
         step.stage.undo(work)
         work.subnets.pop(name, None)
-    before = known.seconds if known is not None and step.does == "goes on" else 0.0
+    before = known.seconds if known is not None and step.does == "resume" else 0.0
     record.put(name, Entry(inputs=step.inputs, state="begun", seconds=before))
     try:
         made = step.stage.do(work)
@@ -125,9 +170,17 @@ def _do(step: Step, record: Record, work: Work) -> float:
     return seconds
 
 
-def plan_table(plan: Plan) -> RenderableType:
+def plan_data(plan: PipelinePlan) -> dict[str, Any]:
+    """What would be done, for a program."""
+    rows = plan.rows()
+    return {"plan": rows, "seconds": sum(row["seconds"] for row in rows)}
+
+
+def plan_table(plan: PipelinePlan) -> RenderableType:
     """What would be done, for a reader."""
-    made = table("stage", "what becomes of it", "about", right=("about",))
+    made, total = table("stage", "action", "about", right=("about",)), 0.0
     for row in plan.rows():
         made.add_row(row["stage"], row["does"], shown_time(row["seconds"]))
+        total += row["seconds"]
+    made.add_row("total", "", shown_time(total) or "nothing to do")
     return made

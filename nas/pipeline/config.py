@@ -6,10 +6,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from nas.config import RunConfig, make_recipe
-from nas.retrain_config import Asked, retrain_recipe
-from nas.search.picking import Choice
-from supernet.recipe import Recipe
+from nas.core.config import DataOptions, RunConfig, make_recipe, make_run_config
+from nas.core.picking import Choice
+from nas.stages.retrain.config import retrain_recipe
+from nas.stages.retrain.request import RetrainRequest
+from supernet.train.recipe import Recipe
 
 
 class _Part(BaseModel):
@@ -20,7 +21,7 @@ class DevicePart(_Part):
     """A device to profile, to search for and to measure on."""
 
     device: str = Field(description="a shipped device (see nas devices) or a YAML file")
-    budget: str = Field("3m", description="time for timing")
+    budget: str = Field("3m", description="time for the whole profile, compiling included")
     check: int = Field(0, ge=0, description="whole models that predictions are compared with; 0: none")
 
 
@@ -36,7 +37,7 @@ class PickPart(_Part):
 
     def choice(self) -> Choice:
         """The same as the extraction takes it. Raises InputError where it is not one way to choose."""
-        found = Choice(knee=self.knee, top=self.top, all_pareto=self.all_pareto, most=self.max, least=self.min,
+        found = Choice(knee=self.knee, top=self.top, all_pareto=self.all_pareto, max=self.max, min=self.min,
                        device=self.device)
         found.check()
         return found
@@ -51,18 +52,15 @@ class RetrainPart(_Part):
     theseus: bool = Field(False, description="layers replace those of a larger model one by one")
     training: dict[str, Any] = Field(default_factory=dict, description="settings, as nas settings lists them")
 
-    @property
-    def settings(self) -> dict[str, str]:
-        """Those of the training as a command gives them."""
-        return {name: str(value) for name, value in self.training.items()}
-
-    def asked(self) -> Asked:
-        """The same as the retraining takes it."""
-        return Asked(self.init, self.teacher, self.distill, self.theseus, self.settings)
+    def request(self, subnet: str) -> RetrainRequest:
+        """What the retraining of a subnet takes."""
+        losses = None if self.distill is None else tuple(self.distill.split(","))
+        return RetrainRequest(subnet=subnet, init=self.init, teacher=self.teacher, distill=losses,
+                              theseus=self.theseus, training=self.training)
 
     def recipe(self, base: Recipe) -> Recipe:
         """How it trains where the supernet's training is `base`. Raises InputError."""
-        return retrain_recipe(base, {name: value for name, value in self.settings.items()
+        return retrain_recipe(base, {name: value for name, value in self.training.items()
                                      if name in Recipe.model_fields})
 
 
@@ -80,7 +78,7 @@ class PipelineConfig(_Part):
     run: str = Field(description="the run's name: everything goes to runs/NAME")
     space: str = Field(description="a shipped space or a YAML file")
     task: str = Field(description="lm, classification or translation")
-    data: dict[str, str] = Field(default_factory=dict, description="as nas train --data; none for the embedded data")
+    data: DataOptions = Field(default_factory=dict, description="as nas train takes them; none for the sample data")
     training: dict[str, Any] = Field(default_factory=dict, description="settings, as nas settings lists them")
     devices: tuple[DevicePart, ...] = Field((), description="devices to profile, search for and measure on")
     search: dict[str, Any] = Field(default_factory=dict, description="trials, max, sampler, ... as nas search has them")
@@ -92,6 +90,15 @@ class PipelineConfig(_Part):
     export: tuple[ExportPart, ...] = Field((), description="formats to ship them in")
     measure: bool = Field(True, description="whether they are timed on every device that is not estimated")
 
+    @field_validator("data", mode="before")
+    @classmethod
+    def _no_words_as_switches(cls, value: Any) -> Any:
+        """`no` and `on` are booleans in YAML: they need quotes; `header` is a switch."""
+        for key, each in value.items() if isinstance(value, dict) else ():
+            if isinstance(each, bool) and key != "header":
+                raise ValueError(f"{key} is read as {str(each).lower()} by YAML; put the word in quotes")
+        return value
+
     @field_validator("pick", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
@@ -99,8 +106,7 @@ class PipelineConfig(_Part):
 
     def run_config(self) -> RunConfig:
         """What the training takes."""
-        return RunConfig(space=self.space, task=self.task, data=self.data,
-                         training=make_recipe({name: str(value) for name, value in self.training.items()}))
+        return make_run_config(self.space, self.task, self.data, make_recipe(self.training))
 
     def all_steps(self) -> int:
         """Of the supernet's training and of a retraining after it."""

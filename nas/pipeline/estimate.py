@@ -1,96 +1,155 @@
-"""About how long stages take, by trying a little of each on made-up tokens; nothing is written."""
+"""About how long stages take: the data are prepared, a little of each stage is tried on them; nothing is kept."""
 
 from __future__ import annotations
 
 import random
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-import torch
-
+from hardware_profiles.device import load_profile
+from nas import tasks
+from nas.core import evaluation
+from nas.core.durations import parse_time
+from nas.core.run_dir import RunDir
+from nas.core.search_config import make_search
 from nas.pipeline.config import PipelineConfig
 from nas.pipeline.stages import measurable
-from nas.profile_command import parse_time
-from nas.search.config import make_search
-from nas.train import place
+from nas.stages.profile.run import is_profiled
+from nas.stages.search.evaluator import Evaluator
+from nas.stages.train.training import make_trainer
+from nas.tasks.base import Prepared, Task
 from search_spaces import Architecture, load_space
+from search_spaces.errors import Option
 from supernet import Supernet, Transformer
-from supernet.batch import Batch
-from supernet.recipe import Recipe
-from supernet.sampling import Fixed, make_strategy
-from supernet.training import Trainer, predict
+from supernet.train.fit import enough_memory, less_memory
+from supernet.train.recipe import Recipe
+from supernet.train.step import Trainer
+from supernet.train.strategy import Fixed
 
-STEPS = 2
-"""Steps that are tried, after one that does not count."""
-PICKED = 1.0
-EXPORT_S, MEASURE_S, CHECK_S, REPORT_S = 20.0, 60.0, 90.0, 5.0
-"""What cannot be tried beforehand: a guess."""
+STEPS, TRY_S, MOST_STEPS = 4, 1.0, 40
+"""Steps that are tried at least, after one that does not count; seconds for more of them; steps at most."""
+ARCHS = 4
+"""Architectures that evaluations and retrainings are tried on."""
+TAUGHT = 1.5
+"""How much longer a step takes with a teacher, which reads every batch too."""
+SOME, EXTRACT_S = 50, 1.0
+"""Validation examples that tell how long all of them take; seconds of an extraction beside them."""
+SEARCH_S, PROPOSAL_S = 5.0, 0.05
+"""Seconds of looking for feasible architectures before a search, and of proposing one."""
+EXPORT_S, MEASURE_S, MODEL_S, REPORT_S, ROOFLINE_S, KNOWN_S = 5.0, 3.0, 2.0, 2.0, 5.0, 2.0
+"""What cannot be tried beforehand: a format of a model; a device to measure on, and each model on it; the report;
+an estimated device; a device that is profiled already. On two cores 4 models took 5.6 s on `cpu`, 2 models 10 s on
+`cpu-onnxruntime` and 9.6 s to export as ONNX, a report 1.6 s."""
 
 
-class _Noise:
-    """A split of random tokens, as long as they may be."""
+@dataclass(frozen=True)
+class Trial:
+    """What the stages are tried on."""
 
-    def __init__(self, arch: Architecture) -> None:
-        self.arch = arch
+    config: PipelineConfig
+    task: Task
+    prepared: Prepared
+    recipe: Recipe
+    archs: Sequence[Architecture]
 
-    def __len__(self) -> int:
-        return 1_000_000
+    def trained_s(self, trainer: Trainer, archs: dict[str, Architecture]) -> float:
+        """Seconds of a whole training, evaluations included."""
+        recipe = trainer.recipe
+        n = max(recipe.steps // recipe.evaluate_every if recipe.evaluate_every else 0, 1)
+        evaluate = evaluation.evaluator(self.task, self.prepared, archs)
+        return recipe.steps * _step_s(trainer) + n * _seconds(lambda: evaluate(trainer))
 
-    def batch(self, index: int, size: int, seed: int) -> Batch:
-        """Tokens that no one wrote."""
-        arch, rng = self.arch, torch.Generator().manual_seed(index)
-        ids = torch.randint(arch.vocab_size, (size, arch.context), generator=rng)
-        if arch.family == "encoder":
-            return Batch(ids, torch.randint(max(arch.n_classes, 1), (size,), generator=rng))
-        return Batch(ids, ids, ids if arch.family == "seq2seq" else None)
-
-    def in_order(self, size: int, limit: int | None = None) -> Iterator[Batch]:
-        """As many batches as asked for."""
-        return (self.batch(i, size, 0) for i in range(-(-(limit or size) // size)))
+    def plain_s(self, arch: Architecture, recipe: Recipe) -> float:
+        """Seconds of training one architecture as a plain model."""
+        model = evaluation.place(Transformer(arch, dropout=recipe.dropout, seed=0), recipe)
+        return self.trained_s(Trainer(model, Fixed(arch), recipe, self.prepared.train), {"model": arch})
 
 
 def estimates(config: PipelineConfig) -> dict[str, float]:
-    """Seconds of every stage that a config asks for, on this machine."""
-    space, recipe = load_space(config.space), config.run_config().training
-    net = place(Supernet(space, seed=0, dropout=recipe.dropout), recipe)
-    noise = _Noise(space.largest())
-    strategy = make_strategy(recipe.strategy, space, recipe.seed, recipe.n_random, recipe.steps)
-    found = {"train": recipe.steps * _step_s(Trainer(net, strategy, recipe, noise)),
-             "profile": sum(parse_time(each.budget) + (CHECK_S if each.check else 0.0) for each in config.devices),
-             "export": EXPORT_S * len(config.export), "measure": MEASURE_S * len(measurable(config)),
+    """Seconds of every stage that a config asks for, on this machine.
+
+    Raises:
+        InputError: the data are wrong, or memory runs out.
+    """
+    recipe = config.run_config().training
+    with enough_memory(Option("dry_run"), less_memory(recipe)):
+        return _estimates(config, recipe)
+
+
+def _estimates(config: PipelineConfig, recipe: Recipe) -> dict[str, float]:
+    task = tasks.get(config.task)
+    start = time.monotonic()
+    prepared = _prepared(config, task, recipe)
+    found = {"prepare": time.monotonic() - start, "profile": _profile_s(config),
+             "export": EXPORT_S * len(config.export) * _n_picked(config),
+             "measure": (MEASURE_S + MODEL_S * (_n_picked(config) + 2 * config.plain)) * len(measurable(config)),
              "report": REPORT_S}
-    search = make_search(config.search_settings(), "search")
-    arch = space.sample(random.Random(0))  # noqa: S311
-    found["search"] = search.trials * _evaluation_s(net, arch, noise, recipe, search.limit or 1000)
+    space, rng = prepared.space, random.Random(0)  # noqa: S311 - no secret
+    trial = Trial(config, task, prepared, recipe, [space.sample(rng) for _ in range(ARCHS)])
+    trainer = make_trainer(prepared, recipe)
+    ends = {"largest": space.largest()} | ({} if recipe.strategy == "largest" else {"smallest": space.smallest()})
+    found["train"] = trial.trained_s(trainer, ends)
+    assert isinstance(trainer.model, Supernet)
+    found |= _searched_s(trial, trainer.model)
     if config.retrain is not None:
         again = config.retrain.recipe(recipe)
-        taught = 1.0 if config.retrain.teacher == "none" else 1.5  # the teacher reads every batch too
-        picked = sum(each.top or PICKED for each in config.pick)
-        found["retrain"] = picked * taught * again.steps * _plain_step_s(arch, again, noise)
+        taught = 1.0 if config.retrain.teacher == "none" else TAUGHT
+        each = sum(trial.plain_s(arch, again) for arch in trial.archs) / ARCHS
+        found["retrain"] = _n_picked(config) * (taught * each + found["extract"] / _n_picked(config))
     if config.plain:
-        found["plain"] = config.all_steps() * sum(_plain_step_s(end, recipe, noise)
-                                                  for end in (space.smallest(), space.largest()))
+        longer = recipe.model_copy(update={"steps": config.all_steps()})
+        found["plain"] = sum(trial.plain_s(end, longer) for end in (space.smallest(), space.largest()))
     return found
 
 
-def _plain_step_s(arch: Architecture, recipe: Recipe, noise: _Noise) -> float:
-    model = place(Transformer(arch, dropout=recipe.dropout, seed=0), recipe)
-    return _step_s(Trainer(model, Fixed(arch), recipe, noise))
+def _prepared(config: PipelineConfig, task: Task, recipe: Recipe) -> Prepared:
+    """The data of the run, or the same in a folder that is deleted."""
+    run = RunDir(config.run)
+    if run.config_path.is_file():
+        return evaluation.prepare(run)
+    with tempfile.TemporaryDirectory() as folder:
+        return task.prepare(config.data, load_space(config.space), Path(folder) / "data", recipe.seed)
+
+
+def _profile_s(config: PipelineConfig) -> float:
+    """The budgets, which hold for everything; of what is profiled already only the check."""
+    run, total = RunDir(config.run), 0.0
+    for each in config.devices:
+        budget_s = ROOFLINE_S if load_profile(each.device).estimated else parse_time(each.budget)
+        known = run.config_path.is_file() and is_profiled(each.device, str(run.path))
+        total += (KNOWN_S if known else budget_s) + (budget_s if each.check else 0.0)
+    return total
+
+
+def _searched_s(trial: Trial, net: Supernet) -> dict[str, float]:
+    """Seconds of the search and of the extraction, which evaluates what was picked on all examples."""
+    search = make_search(trial.config.search_settings(), "search")
+    evaluator = Evaluator(net, trial.task, trial.prepared, trial.recipe, limit=search.limit or 1000)
+    each = sum(_seconds(lambda arch=arch: evaluator(arch)) for arch in trial.archs) / ARCHS  # type: ignore[misc]
+    n, some = len(trial.prepared.valid), min(len(trial.prepared.valid), SOME)
+    scored = _seconds(lambda: evaluation.score(net, trial.archs[0], trial.task, trial.prepared, trial.recipe, full=True,
+                                          limit=some))
+    return {"search": SEARCH_S + search.trials * (each + PROPOSAL_S),
+            "extract": _n_picked(trial.config) * (EXTRACT_S + scored * n / some)}
+
+
+def _n_picked(config: PipelineConfig) -> int:
+    return sum(each.top or 1 for each in config.pick)
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = time.monotonic()
+    call()
+    return time.monotonic() - start
 
 
 def _step_s(trainer: Trainer) -> float:
     trainer.step()
-    start = time.monotonic()
-    for _ in range(STEPS):
+    start, n = time.monotonic(), 0
+    while n < STEPS or time.monotonic() - start < TRY_S and n < MOST_STEPS:
         trainer.step()
-    return (time.monotonic() - start) / STEPS
-
-
-def _evaluation_s(net: Supernet, arch: Architecture, noise: _Noise, recipe: Recipe, limit: int) -> float:
-    batch = noise.batch(0, min(8, limit), 0).to(next(net.parameters()).device)
-    net.eval()
-    with torch.no_grad():
-        predict(net, arch, batch, recipe)
-        start = time.monotonic()
-        predict(net, arch, batch, recipe)
-    return (time.monotonic() - start) * limit / len(batch.tokens)
+        n += 1
+    return (time.monotonic() - start) / n

@@ -1,52 +1,36 @@
-"""`nas init`: a commented config of a pipeline, from the answers to a few questions."""
+"""`nas init`: a commented config of a pipeline, from a look at the user's files and the answers to a few questions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
 
-from hardware_profiles.profile import load_profile, shipped_devices
+from hardware_profiles.device import load_profile
 from nas import tasks
+from nas.core.availability import why_not
+from nas.core.progress import StageProgress
+from nas.core.run_dir import folder_of_run, write_text
+from nas.pipeline.answers import Answer, Data, data_of, fitting_vocab
 from nas.pipeline.reading import parse_pipeline
-from nas.profile_command import why_not
-from nas.run_dir import folder_of_run, write_text
+from nas.stages.devices.request import DevicesRequest
+from nas.stages.devices.run import run as list_devices
 from nas.tasks.base import Task
 from search_spaces import InputError, load_space, shipped_spaces
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is asked.
-
-    Args:
-        default: the answer of who gives none.
-        allowed: all answers there are; none: any that passes the check.
-        check: raises InputError for an answer that cannot be.
-    """
-
-    text: str
-    default: str
-    allowed: tuple[str, ...] = ()
-    check: Callable[[str], object] = str
-
-
-Ask = Callable[[Question], str]
-"""Gives an answer that passes the question's check, or raises InputError."""
 
 SPACES = {"lm": "lm-tiny", "classification": "encoder-small", "translation": "seq2seq-small"}
 """Where to begin with a task."""
 
 TEMPLATE = """\
 # A whole search for efficient Transformers: nas run {file}
-# nas run {file} --dry-run says what it will do and how long that may take; called again, it goes on.
+# nas run {file} --dry-run says what it will do and how long that may take. Rerun it to resume.
 schema_version: 1
 run: {run}                    # everything goes to {folder}
 space: {space}                # nas spaces lists them; or a YAML file of yours
 task: {task}
-data: {data}                       # the embedded data, or your files, such as {{train: my.txt.gz}}
+{data}
 
 training:                     # nas settings lists all of them
   steps: {steps}
@@ -56,13 +40,13 @@ training:                     # nas settings lists all of them
 
 devices:                      # nas devices lists them; each is profiled, searched for and measured on
   - device: {device}
-    budget: 1m                # for timing; more is more exact
+    budget: {budget}                # for the whole profile, compiling included; more is more exact
     check: 0                  # so many unseen models are measured to check the predictions
 
 search:
   trials: {trials}
   limit: 50                   # validation examples that each architecture is judged by
-  max: []                     # limits, such as [latency:{device}=12ms, params=5M]
+  max: []                     # limits, such as [{limit}=12ms, params=5M]
 
 pick:                         # what goes on: max: [...], knee: true, top: 3 or all_pareto: true; or a list of such
   knee: true
@@ -77,32 +61,111 @@ plain: false                  # true: the smallest and the largest are trained f
 export: []                    # formats to ship, such as [{{format: onnx}}, {{format: onnx, int8: true}}]
 measure: true                 # time what was picked on every device
 """
+NO_DATA = "data: {}                       # the bundled sample data, or your files: nas init --data FILE"
 
 
-def write_config(path: Path, ask: Ask) -> Path:
-    """Ask, and write the file. Raises InputError where it exists or an answer is wrong: nothing is written then."""
+@dataclass(frozen=True)
+class Question:
+    """What is asked.
+
+    Args:
+        key: the option that answers it.
+        default: the answer of who gives none.
+        allowed: the answers to offer; others that pass the check are taken as well.
+        check: raises InputError for an answer that cannot be.
+        note: what to know before answering.
+    """
+
+    key: str
+    text: str
+    default: str
+    allowed: tuple[str, ...] = ()
+    check: Callable[[str], object] = str
+    note: str = ""
+
+
+Ask = Callable[[Question], str]
+"""Gives an answer that passes the question's check, or raises InputError."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user said beforehand: files and options of the data, and answers by the key of a question."""
+
+    paths: tuple[str, ...] = ()
+    data: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, str] = field(default_factory=dict)
+
+
+def write_config(path: Path, ask: Ask, given: Given = Given(), say: Callable[[Data], None] = lambda _: None) -> Path:
+    """Ask, and write the file. Raises InputError where it exists or an answer is wrong: nothing is written then.
+
+    Args:
+        say: shows how the user's files are understood.
+    """
     if path.exists():
         raise InputError(str(path), "exists; name another file")
-    run = ask(Question("What shall the run be called?", "first", check=folder_of_run))
-    task = tasks.get(ask(Question("What is the task?", "lm", tuple(sorted(tasks.names())))))
-    fitting = tuple(name for name in shipped_spaces() if load_space(name).family == task.family)
-    space = ask(Question("Which search space?", SPACES.get(task.name, fitting[0]), fitting))
-    data = ask(Question("A file to train on, or nothing for the embedded data?", "",
-                        check=lambda answer: _check_file(answer, task)))
-    device = ask(Question("Which device shall it be fast on?", "cpu", shipped_devices(), _check_device))
-    small = space == "lm-tiny"
-    answers = {"run": _written(run), "folder": folder_of_run(run), "task": task.name, "space": space, "device": device,
-               "file": path.name, "data": f"{{train: {_quoted(data)}}}" if data else "{}",
-               "steps": 400 if small else 2000, "trials": 60 if small else 200, "retrain_steps": 200 if small else 1000}
-    text = TEMPLATE.format(**answers)
+    if not path.parent.is_dir():
+        raise InputError(str(path.parent), "no such folder")
+
+    def answer(question: Question) -> str:
+        if question.key in given.answers:
+            question.check(given.answers[question.key])
+            return given.answers[question.key]
+        return ask(question)
+
+    run = answer(Question("run", "Name of the run?", "first", check=folder_of_run))
+    asked: Answer = lambda key, text, default, allowed: answer(Question(  # noqa: E731
+        key, text, default, allowed, lambda value: _one_of(key, value, allowed)))
+    found = Data("", {})
+    if given.paths or given.data:
+        found = data_of(given.paths, given.data, given.answers.get("task"), asked, say)
+    task = tasks.get(found.task or answer(Question("task", "Task?", "lm", tuple(sorted(tasks.names())), tasks.get)))
+    space = answer(_space_question(task))
+    if not (given.paths or given.data):
+        file = answer(Question("data", "File or folder to train on (empty: the bundled sample data)?", "",
+                               check=_is_file))
+        found = data_of((file,), {}, task.name, asked, say) if file else found
+    data = fitting_vocab(task, found.data, load_space(space))
+    device = answer(_device_question())
+    text = _text(path, {"run": run, "task": task.name, "space": space, "device": device}, data)
     parse_pipeline(text, str(path), anew=True)
     write_text(path, text)
     return path
 
 
-def _check_file(answer: str, task: Task) -> None:
-    if answer:
-        task.check_data({"train": answer})
+def _one_of(key: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InputError(key, f"{value!r} is not allowed; allowed: {', '.join(allowed)}")
+
+
+def _is_file(name: str) -> None:
+    if name and not Path(name).expanduser().exists():
+        raise InputError("data", f"{name}: no such file or folder")
+
+
+def _space_question(task: Task) -> Question:
+    fitting = tuple(name for name in shipped_spaces() if _fits(task, name))
+    return Question("space", "Search space (a name, or a YAML file)?", SPACES.get(task.name, fitting[0]), fitting,
+                    lambda name: task.check(load_space(name)))
+
+
+def _fits(task: Task, name: str) -> bool:
+    try:
+        task.check(load_space(name))
+    except InputError:
+        return False
+    return True
+
+
+def _device_question() -> Question:
+    """Offers the devices that can be used here; says why the others cannot."""
+    rows = [row for row in list_devices(DevicesRequest(), StageProgress()) if row["shipped"]]
+    there = tuple(row["name"] for row in rows if row["available"])
+    lacking = "".join(f"\n  {row['name']}: {row['why_not'] or 'not contacted; nas devices --check does'}"
+                      for row in rows if not row["available"])
+    return Question("device", "Target device (a name, or a YAML file)?", "cpu", there, _check_device,
+                    f"not available here, or not known to be:{lacking}" if lacking else "")
 
 
 def _check_device(name: str) -> None:
@@ -111,14 +174,23 @@ def _check_device(name: str) -> None:
         raise InputError("device", f"{name} cannot be used here: {why}")
 
 
+def _text(path: Path, answers: Mapping[str, str], data: Mapping[str, str]) -> str:
+    small = answers["space"] == "lm-tiny"
+    device = load_profile(answers["device"])
+    comments = {"vocab_size": "  # as many pieces as the training text yields"}
+    lines = [f"  {key}: {_written(value)}{comments.get(key, '')}\n" for key, value in data.items()]
+    return TEMPLATE.format(
+        run=_written(answers["run"]), folder=folder_of_run(answers["run"]), space=_written(answers["space"]),
+        task=answers["task"], device=_written(answers["device"]), file=path.name, limit=f"latency:{device.name}",
+        data=f"data:                         # as nas train --data\n{''.join(lines)}".rstrip() if data else NO_DATA,
+        budget="1m" if small and device.runtime == "torch-eager" else "3m",
+        steps=400 if small else 2000, trials=60 if small else 200, retrain_steps=200 if small else 1000)
+
+
 def _written(text: str) -> str:
     """A text as YAML has it: in quotes where it would be read as something else."""
     try:
-        return text if yaml.safe_load(f"run: {text} # a comment") == {"run": text} else _quoted(text)
+        same = yaml.safe_load(f"run: {text} # a comment") == {"run": text}
     except yaml.YAMLError:
-        return _quoted(text)
-
-
-def _quoted(text: str) -> str:
-    """A text in quotes, whatever is in it."""
-    return "'" + text.replace("'", "''") + "'"
+        same = False
+    return text if same else "'" + text.replace("'", "''") + "'"

@@ -12,9 +12,12 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from nas.search.measures import Measure
-from nas.subnet import Subnet
-from nas.tables import table
+from nas.core.marks import LEGEND
+from nas.core.measures import MARK, Measure
+from nas.core.subnet import Subnet
+from nas.terminal.tables import table
+
+A_YEAR_S = 365 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Done:
         """For a reader."""
         stages = table("stage", "took", right=("took",))
         for name, seconds in (*self.took, ("all", sum(seconds for _, seconds in self.took))):
-            stages.add_row(name, shown_time(seconds))
+            stages.add_row(name, shown_time(seconds) or "done before")
         shipped, plain = [*map(Subnet.open, self.shipped)], [*map(Subnet.open, self.plain)]
         said = [Text(line) for line in comparisons(shipped, plain)]
         return Group(models_table(shipped, plain), *said, stages)
@@ -59,7 +62,8 @@ def models_table(shipped: Sequence[Subnet], plain: Sequence[Subnet]) -> Renderab
         made.add_row(each.path.name, "from scratch" if each in plain else "picked",
                      *(f"{value:.4f}" for value in quality), Measure("params").show(each.facts.costs["params"]),
                      *(text for name in latencies for text in _both(each, name)))
-    return made
+    marked = any(found.unmeasured_share for each in both for found in each.facts.measured.values())
+    return Group(made, Text(LEGEND, style="yellow")) if marked else made
 
 
 def comparisons(shipped: Sequence[Subnet], plain: Sequence[Subnet]) -> Iterator[str]:
@@ -79,9 +83,12 @@ def _both(subnet: Subnet, name: str) -> tuple[str, str]:
     found = subnet.facts.measured.get(name)
     if found is None:
         return "-", "-"
-    return f"{found.measured_ms:.3f} ms", "-" if found.predicted_ms is None else f"{found.predicted_ms:.3f} ms"
+    mark = MARK if found.unmeasured_share else ""
+    return f"{found.measured_ms:.3f} ms", "-" if found.predicted_ms is None else f"{mark}{found.predicted_ms:.3f} ms"
 
 
 def shown_time(seconds: float) -> str:
     """For a reader; nothing where there is none."""
-    return "" if not seconds else f"{seconds:.1f} s" if seconds < 10 else str(timedelta(seconds=round(seconds)))
+    if seconds < 10:
+        return f"{seconds:.1f} s" if seconds else ""
+    return str(timedelta(seconds=round(seconds))) if seconds < A_YEAR_S else f"{seconds / A_YEAR_S:,.0f} years"

@@ -11,7 +11,7 @@ from nas.pipeline.checking import faults
 from nas.pipeline.config import DevicePart, ExportPart, PickPart, PipelineConfig, RetrainPart
 from search_spaces import Fault, InputError
 from search_spaces.errors import did_you_mean
-from search_spaces.loader import parse_yaml
+from search_spaces.files.reading import MOST_YAML_BYTES, parse_yaml, read_text
 
 NEEDED = {"run": "first", "space": "lm-tiny", "task": "lm"}
 """Stand for what is missing while the rest is checked; nothing that reads them is."""
@@ -25,13 +25,9 @@ def read_pipeline(path: Path, anew: bool = False) -> PipelineConfig:
     Args:
         anew: whether a run of the same name is put aside first.
     """
-    try:
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
-        raise InputError(str(path), "does not exist; nas init writes one") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), f"cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'})") from None
-    return parse_pipeline(text, str(path), anew)
+    if not path.exists():
+        raise InputError(str(path), "does not exist; nas init writes one")
+    return parse_pipeline(read_text(path, most=MOST_YAML_BYTES), str(path), anew)
 
 
 def parse_pipeline(text: str, where: str, anew: bool = False) -> PipelineConfig:
@@ -65,6 +61,8 @@ def _faults(error: ValidationError) -> Iterator[Fault]:
             model = PARTS.get(str(item["loc"][0]), PipelineConfig) if len(item["loc"]) > 1 else PipelineConfig
             hint = did_you_mean(str(item["loc"][-1]), model.model_fields)
             yield Fault(key, f"unknown key{hint or '; nas init writes a file with all of them'}")
+        elif item["type"] == "value_error":
+            yield Fault(key, item["msg"].removeprefix("Value error, "))
         elif item["type"] == "missing":
             yield Fault(key, "is missing")
         else:

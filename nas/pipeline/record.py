@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from nas.run_dir import write_json
-from search_spaces import InputError
+from nas.core.run_dir import write_json
+from search_spaces.files.reading import checked, read_json
 
 NAME = "pipeline.json"
 
@@ -28,7 +27,7 @@ class Entry(BaseModel):
 
     inputs: str
     state: Literal["again", "begun", "done"]
-    seconds: float = 0.0
+    seconds: float = Field(0.0, ge=0, allow_inf_nan=False)
     output: tuple[str, ...] = ()
 
 
@@ -39,17 +38,14 @@ class _File(BaseModel):
     stages: dict[str, Entry] = Field(default_factory=dict)
 
 
-class Record:
+class PipelineRecord:
     """The entries of all stages. Raises InputError for a damaged file."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
-        try:
-            self._file = _File.model_validate(json.loads(self.path.read_text("utf-8"))) if self.path.is_file() else \
-                _File()
-        except (OSError, ValueError, ValidationError):
-            raise InputError(str(self.path), "is damaged; delete it: stages that are done are then gone through again, "
-                                             "which takes little time") from None
+        remedy = "delete it: finished stages are then checked again, which takes little time"
+        self._file = checked(_File, read_json(self.path, remedy), str(self.path), remedy) if self.path.is_file() else \
+            _File()
 
     def get(self, stage: str) -> Entry | None:
         """What is known of a stage."""

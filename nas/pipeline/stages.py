@@ -5,33 +5,38 @@ from __future__ import annotations
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
 
-from hardware_profiles.profile import load_profile
-from hardware_profiles.stored import folder_of
+from hardware_profiles.device import load_profile
+from hardware_profiles.profile import folder_of
+from nas.core.durations import parse_time
+from nas.core.progress import StageProgress
+from nas.core.run_dir import RunDir
 from nas.pipeline.config import PipelineConfig
-from nas.run_dir import RunDir
 from search_spaces import InputError
+from search_spaces.errors import Option
 
 if TYPE_CHECKING:
-    from nas.retrain_config import Asked
-
-
-class StoppedError(Exception):
-    """The user stopped a stage; the same command goes on with it."""
+    from nas.stages.retrain.request import RetrainRequest
 
 
 @dataclass
-class Work:
+class PipelineState:
     """What stages share: the config, and the subnets that the last one made."""
 
     config: PipelineConfig
     console: Console
+    progress: StageProgress = field(default_factory=StageProgress)
     subnets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def show(self, result: object) -> None:
+        """The result of a stage; see `nas.pipeline.command.VIEWS`."""
+        self.progress.finish()
+        self.progress.show(result)
 
     @property
     def run(self) -> RunDir:
@@ -69,10 +74,10 @@ class Stage(ABC):
         """What of the config decides it, as plain data."""
 
     @abstractmethod
-    def do(self, work: Work) -> Sequence[str]:
-        """Do it, or go on with it; gives the folders of subnets it made. Raises InputError, StoppedError."""
+    def do(self, work: PipelineState) -> Sequence[str]:
+        """Do it, or go on with it; gives the folders of subnets it made. Raises InputError, Stopped."""
 
-    def undo(self, work: Work) -> None:  # noqa: B027 - nothing by default
+    def undo(self, work: PipelineState) -> None:  # noqa: B027 - nothing by default
         """Put aside what an earlier one made, where it would be gone on with."""
 
 
@@ -85,14 +90,14 @@ class Prepare(Stage):
         """The space, the data and the training."""
         return config.run_config().model_dump(mode="json")
 
-    def do(self, work: Work) -> Sequence[str]:
+    def do(self, work: PipelineState) -> Sequence[str]:
         """Make the run, unless it is there."""
-        from nas.train_command import begin
+        from nas.stages.train.run import begin
 
-        begin(work.run.name, work.config.run_config(), work.console)
+        begin(work.run.name, work.config.run_config(), work.progress)
         return ()
 
-    def undo(self, work: Work) -> None:
+    def undo(self, work: PipelineState) -> None:
         """The whole run goes aside."""
         if work.run.path.exists():
             put_aside(work.run.path, work)
@@ -111,24 +116,25 @@ class Profile(Stage):
         """The devices."""
         return [each.model_dump() for each in config.devices]
 
-    def do(self, work: Work) -> Sequence[str]:
+    def do(self, work: PipelineState) -> Sequence[str]:
         """Profile what has no prices yet, and check it where asked to; other runs may rely on the prices there are."""
-        from nas import profile_command
+        from nas.stages.profile.request import ProfileRequest
+        from nas.stages.profile.run import is_profiled, run
 
         space = str(work.run.path)
         for each in work.config.devices:
-            known = profile_command.is_profiled(each.device, space)
-            if known:
-                work.console.print(f"{each.device} was profiled for this space before, which is kept; "
-                                   "--from profile measures anew", markup=False)
-            for n in [*([] if known else [None]), *([each.check] if each.check else [])]:
-                done = profile_command.profile(each.device, space, each.budget, None, [], n, None, work.console)
-                if done is None:
-                    raise StoppedError
-                work.console.print(done.table())
+            request = ProfileRequest(each.device, space, parse_time(each.budget))
+            requests = [replace(request, check=True, n=each.check)] if each.check else []
+            if is_profiled(each.device, space):
+                work.progress.note(f"{each.device} was profiled for this space before, which is kept; "
+                                   f"{Option('from')} profile measures it again")
+            else:
+                requests.insert(0, request)
+            for each_request in requests:
+                work.show(run(each_request, work.progress))
         return ()
 
-    def undo(self, work: Work) -> None:
+    def undo(self, work: PipelineState) -> None:
         """The profiles go aside."""
         for name in work.devices:
             if (folder_of(name) / "profile.yaml").is_file():
@@ -145,17 +151,16 @@ class Train(Stage):
         """Nothing of its own: see `Prepare`."""
         return None
 
-    def do(self, work: Work) -> Sequence[str]:
+    def do(self, work: PipelineState) -> Sequence[str]:
         """Train to the end."""
-        from nas.train_command import train
+        from nas.stages.train.request import TrainRequest
+        from nas.stages.train.run import run
 
-        if not work.run.weights_path.is_file() and not train(
-                space=None, task=None, data=[], run=None, settings=[], resume=work.run.name, workers=1,
-                address="local", console=work.console):
-            raise StoppedError
+        if not work.run.weights_path.is_file():
+            work.show(run(TrainRequest(resume=work.run.name), work.progress))
         return ()
 
-    def undo(self, work: Work) -> None:
+    def undo(self, work: PipelineState) -> None:
         """What was trained goes aside."""
         there = [work.run.path / name for name in self.FILES if (work.run.path / name).exists()]
         aside = free(work.run.path / "trainings" / "1") if there else work.run.path
@@ -164,8 +169,8 @@ class Train(Stage):
             shutil.move(path, aside / path.name)
 
 
-class Search(Stage):
-    """Architectures that nothing beats."""
+class SearchStage(Stage):
+    """Pareto-optimal architectures."""
 
     name, needs = "search", ("profile", "train")
 
@@ -173,25 +178,23 @@ class Search(Stage):
         """The search's own."""
         return config.search_settings()
 
-    def do(self, work: Work) -> Sequence[str]:
+    def do(self, work: PipelineState) -> Sequence[str]:
         """Search to the end."""
-        from nas.search_command import Cluster, search
+        from nas.stages.search.request import SearchRequest
+        from nas.stages.search.run import run
 
         settings = {} if (work.run.path / "search.yaml").is_file() else work.config.search_settings()
-        found = search(work.run.name, settings, None, False, Cluster(), work.console)
-        if not found.finished:
-            raise StoppedError
-        work.console.print(found.table())
+        work.show(run(SearchRequest.of(work.run.name, settings), work.progress))
         return ()
 
-    def undo(self, work: Work) -> None:
+    def undo(self, work: PipelineState) -> None:
         """The older search goes aside; what it evaluated is still known."""
-        from nas.search_command import put_aside as aside
+        from nas.stages.search.run import put_aside as aside
 
-        aside(work.run, work.console)
+        aside(work.run, work.progress)
 
 
-class Extract(Stage):
+class ExtractStage(Stage):
     """The picked architectures as models of their own."""
 
     name, needs = "extract", ("search",)
@@ -200,18 +203,19 @@ class Extract(Stage):
         """How they are picked."""
         return [each.model_dump() for each in config.pick]
 
-    def do(self, work: Work) -> Sequence[str]:
+    def do(self, work: PipelineState) -> Sequence[str]:
         """Pick and cut out."""
-        from nas.extract import extract
+        from nas.stages.extract.request import ExtractRequest
+        from nas.stages.extract.run import run
 
-        made: dict[str, None] = {}
+        folders: dict[str, None] = {}
         for each in work.config.pick:
-            found = extract(work.run.name, each.choice(), work.console)
-            work.console.print(found.table())
-            made |= dict.fromkeys(str(subnet.path) for subnet in found.subnets)
-        return list(made)
+            result = run(ExtractRequest(work.run.name, each.choice()), work.progress)
+            work.show(result)
+            folders |= dict.fromkeys(str(subnet.path) for subnet in result.subnets)
+        return list(folders)
 
-    def undo(self, work: Work) -> None:
+    def undo(self, work: PipelineState) -> None:
         """Subnets of other weights go aside."""
         for path in work.subnets.get("extract", ()):
             if Path(path).exists():
@@ -231,13 +235,12 @@ class Retrain(Stage):
         """The retraining's own."""
         return config.retrain.model_dump() if config.retrain else None
 
-    def do(self, work: Work) -> Sequence[str]:
+    def do(self, work: PipelineState) -> Sequence[str]:
         """Retrain one after the other."""
         assert work.config.retrain is not None, "see wanted"
-        asked = work.config.retrain.asked()
-        return [_retrained(path, asked, work) for path in work.subnets["extract"]]
+        return [_retrained(work.config.retrain.request(path), work) for path in work.subnets["extract"]]
 
-    def undo(self, work: Work) -> None:
+    def undo(self, work: PipelineState) -> None:
         """Retrained subnets go aside."""
         for path in work.subnets.get("retrain", ()):
             if Path(path).exists():
@@ -257,17 +260,19 @@ class Plain(Stage):
         """For how many steps."""
         return config.all_steps()
 
-    def do(self, work: Work) -> Sequence[str]:
+    def do(self, work: PipelineState) -> Sequence[str]:
         """Cut them out, and train them one after the other."""
-        from nas.extract import extract_ends
-        from nas.retrain_config import Asked
+        from nas.stages.extract.request import ExtractRequest
+        from nas.stages.extract.run import run
+        from nas.stages.retrain.request import RetrainRequest
 
-        settings = {"steps": str(work.config.all_steps())}
-        ends = dict.fromkeys(str(each.path) for each in extract_ends(work.run.name, work.console).subnets)
-        return [_retrained(path, Asked("scratch", "none", settings=settings, out=f"{path}-plain"), work)
-                for path in ends]
+        training = {"steps": work.config.all_steps()}
+        result = run(ExtractRequest(work.run.name), work.progress)
+        ends = dict.fromkeys(str(each.path) for each in result.subnets)
+        return [_retrained(RetrainRequest(subnet=path, init="scratch", teacher="none", training=training,
+                                          out=f"{path}-plain"), work) for path in ends]
 
-    def undo(self, work: Work) -> None:
+    def undo(self, work: PipelineState) -> None:
         """They go aside."""
         for path in (*work.plain, *(path.removesuffix("-plain") for path in work.plain)):
             if Path(path).exists():
@@ -287,17 +292,18 @@ class Export(Stage):
         """The formats."""
         return [each.model_dump() for each in config.export]
 
-    def do(self, work: Work) -> Sequence[str]:
+    def do(self, work: PipelineState) -> Sequence[str]:
         """Write and compare every format."""
-        from nas.export_command import Asked, export
+        from nas.stages.export.request import ExportRequest
+        from nas.stages.export.run import run
 
         for path in work.picked:
             for each in work.config.export:
-                work.console.print(export(path, Asked(each.format, each.int8), work.console).table())
+                work.show(run(ExportRequest(path, each.format, each.int8), work.progress))
         return ()
 
 
-class Measure(Stage):
+class MeasureStage(Stage):
     """What is shipped, timed on every device."""
 
     name, needs = "measure", ("extract", "retrain", "plain", "profile")
@@ -310,18 +316,16 @@ class Measure(Stage):
         """Nothing of its own."""
         return None
 
-    def do(self, work: Work) -> Sequence[str]:
+    def do(self, work: PipelineState) -> Sequence[str]:
         """Measure all of them in one session of each device."""
-        from nas.measure_command import run
+        from nas.stages.measure.request import MeasureRequest
+        from nas.stages.measure.run import run
 
-        found = run((*work.picked, *work.plain), measurable(work.config), "prefill", "1m", work.console)
-        if found is None:
-            raise StoppedError
-        work.console.print(found.table())
+        work.show(run(MeasureRequest((*work.picked, *work.plain), tuple(measurable(work.config))), work.progress))
         return ()
 
 
-class Report(Stage):
+class ReportStage(Stage):
     """The page that shows it all."""
 
     name = "report"
@@ -331,16 +335,18 @@ class Report(Stage):
         """Nothing of its own."""
         return None
 
-    def do(self, work: Work) -> Sequence[str]:
+    def do(self, work: PipelineState) -> Sequence[str]:
         """Write it."""
-        from nas.report_command import report
+        from nas.core.progress import StageProgress
+        from nas.stages.report.request import ReportRequest
+        from nas.stages.report.run import run
 
-        report(work.run.name, None)
+        run(ReportRequest(work.run.name), StageProgress())
         return ()
 
 
-STAGES: tuple[Stage, ...] = (Prepare(), Profile(), Train(), Search(), Extract(), Retrain(), Plain(), Export(),
-                             Measure(), Report())
+STAGES: tuple[Stage, ...] = (Prepare(), Profile(), Train(), SearchStage(), ExtractStage(), Retrain(), Plain(), Export(),
+                             MeasureStage(), ReportStage())
 """In the order they are done."""
 
 
@@ -349,15 +355,13 @@ def measurable(config: PipelineConfig) -> list[str]:
     return [each.device for each in config.devices if not load_profile(each.device).estimated]
 
 
-def _retrained(path: str, asked: Asked, work: Work) -> str:
-    """The folder of a subnet after its retraining. Raises InputError, StoppedError."""
-    from nas.retrain_command import retrain_one
+def _retrained(request: RetrainRequest, work: PipelineState) -> str:
+    """The folder of a subnet after its retraining. Raises InputError, Stopped."""
+    from nas.stages.retrain.run import run
 
-    found = retrain_one(path, asked, work.console)
-    if found is None:
-        raise StoppedError
-    work.console.print(found.table())
-    return str(found.results[0].after.path)
+    result = run(request, work.progress)
+    work.show(result)
+    return str(result.subnets[0].after.path)
 
 
 def names() -> tuple[str, ...]:
@@ -368,7 +372,7 @@ def names() -> tuple[str, ...]:
 def after(first: str) -> list[str]:
     """A stage and those that read its results, directly or not. Raises InputError where there is none."""
     if first not in names():
-        raise InputError("--from", f"{first!r} is no stage; allowed: {', '.join(names())}")
+        raise InputError(Option("from"), f"{first!r} is no stage; allowed: {', '.join(names())}")
     found = [first]
     for stage in STAGES:
         if set(stage.needs) & set(found) and stage.name not in found:
@@ -376,11 +380,11 @@ def after(first: str) -> list[str]:
     return found
 
 
-def put_aside(path: Path, work: Work) -> None:
+def put_aside(path: Path, work: PipelineState) -> None:
     """Rename a folder so that its name is free."""
     aside = free(path.with_name(f"{path.name}-old-1"))
     path.rename(aside)
-    work.console.print(f"what was in {path} is in {aside} now", markup=False)
+    work.progress.note(f"what was in {path} is in {aside} now")
 
 
 def free(path: Path) -> Path:

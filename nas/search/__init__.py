@@ -1,1 +1,1 @@
-"""Finding the best trade-offs between quality and cost."""
+"""Public paths of the search; the stage is `nas.stages.search`."""

@@ -14,11 +14,11 @@ from torch import Tensor
 from nas.tasks import cache
 from nas.tasks.cache import Arrays, Encoded
 from nas.tasks.files import Row
-from nas.tasks.options import SPLITS, WHERE, Options, parse
-from nas.tasks.sources import Rows, absent, read_splits, take_off, thin
+from nas.tasks.options import SPLITS, Options, parse
+from nas.tasks.sources import Rows, read_splits, take_off, thin
 from nas.tasks.tokenizer import train_tokenizer
 from search_spaces.errors import InputError
-from search_spaces.space import SearchSpace
+from search_spaces.space.search_space import SearchSpace
 from supernet.batch import Batch, Split
 
 Watch = Callable[[float], None]
@@ -97,20 +97,27 @@ class Task(ABC):
             cache.write(folder, asked, encoded)
         return self._prepared(encoded, space)
 
-    def check_data(self, data: Mapping[str, str]) -> None:
-        """Raises InputError for wrong options, and for data that are not there; nothing is read."""
-        found = list(absent(parse(data, self.roles, self.extras)))
-        if found:
-            raise InputError(WHERE, found)
+    def check_data(self, data: Mapping[str, str], seed: int = 0) -> None:
+        """Read the data as `prepare` does and keep nothing. Raises InputError for wrong options or data.
 
-    def _encoded(self, options: Options, space: SearchSpace, seed: int) -> Encoded:
-        notes: list[str] = []
+        The bundled sample data are only checked for their options.
+        """
+        options = parse(data, self.roles, self.extras)
+        if not options.embedded:
+            self.labels(self._rows(options, seed, []))
+
+    def _rows(self, options: Options, seed: int, notes: list[str]) -> Rows:
+        """The usable rows of every split."""
         if options.embedded:
             rows = self.embedded(options, seed)
         else:
             rows = self.split_off(read_splits(options, lambda path: self.read(path, options)), seed)
         rows["train"] = self.limited(rows["train"], options.limit, seed)
-        rows = {split: self.cleaned(rows[split], split, notes) for split in SPLITS}
+        return {split: self.cleaned(rows[split], split, notes) for split in SPLITS}
+
+    def _encoded(self, options: Options, space: SearchSpace, seed: int) -> Encoded:
+        notes: list[str] = []
+        rows = self._rows(options, seed, notes)
         labels = self.labels(rows)
         tokenizer = self._tokenizer(rows["train"], options, space, notes)
         arrays = self.encode(rows, tokenizer, labels, space.context, notes)
@@ -122,7 +129,7 @@ class Task(ABC):
         if options.embedded and options.vocab_size is None and size > self.embedded_vocab:
             size, asked = self.embedded_vocab, "the embedded data are meant for"
             notes.append(f"the embedded data are cut into {size:,} pieces, not the {space.vocab_size:,} of the space; "
-                         "--data vocab_size= sets another number")
+                         "the data option vocab_size sets another number")
         return train_tokenizer(self.texts(rows), size, asked)
 
     def _prepared(self, encoded: Encoded, space: SearchSpace) -> Prepared:

@@ -11,15 +11,30 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel
 from safetensors.numpy import load, save
 from tokenizers import Tokenizer
 
-from search_spaces.errors import Fault, InputError
-from supernet.writing import whole
+from search_spaces.errors import Fault, InputError, shown
+from search_spaces.files.reading import checked, read_bytes, read_table
+from search_spaces.files.writing import whole
 
 VERSION = 1
+MOST_DATA_BYTES = 2**40
+"""Of encoded data: as large as memory allows."""
 INDEX, TOKENIZER, ARRAYS = "data.json", "tokenizer.json", "data.safetensors"
 Arrays = dict[str, NDArray[Any]]
+
+
+class _Index(BaseModel):
+    """What is read of `data.json`; it holds more."""
+
+    options: dict[str, Any]
+    files: dict[str, str]
+    labels: tuple[str, ...]
+    notes: tuple[str, ...]
+    fingerprint: str
+    vocab_size: int
 
 
 @dataclass(frozen=True)
@@ -74,18 +89,15 @@ def read(folder: Path, options: Mapping[str, Any]) -> Encoded | None:
     path = folder / INDEX
     if not path.is_file():
         return None
-    try:
-        index = json.loads(path.read_bytes())
-        version, before, files = index["schema_version"], dict(index["options"]), dict(index["files"])
-        labels, notes = tuple(index["labels"]), tuple(index["notes"])
-        marked, vocab_size = str(index["fingerprint"]), index["vocab_size"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(str(path), f"is damaged ({type(error).__name__}); delete {folder} and prepare again") from None
-    if version != VERSION:
-        raise InputError(str(path), f"has schema_version {version!r}; allowed: {VERSION}; delete {folder}")
-    _check_options(folder, before, {**options}, vocab_size)
-    tokenizer, arrays = _load(folder, files)
-    return Encoded(tokenizer, arrays, labels, notes, marked)
+    remedy = f"delete {folder} and prepare again"
+    data = read_table(path, remedy)
+    if data.get("schema_version") != VERSION:
+        says = f"has schema_version {shown(data.get('schema_version'))}; allowed: {VERSION}; delete {folder}"
+        raise InputError(str(path), says)
+    index = checked(_Index, data, str(path), remedy)
+    _check_options(folder, dict(index.options), {**options}, index.vocab_size)
+    tokenizer, arrays = _load(folder, index.files)
+    return Encoded(tokenizer, arrays, index.labels, index.notes, index.fingerprint)
 
 
 def _check_options(folder: Path, before: dict[str, Any], now: dict[str, Any], vocab_size: object) -> None:
@@ -101,17 +113,13 @@ def _check_options(folder: Path, before: dict[str, Any], now: dict[str, Any], vo
 
 
 def _shown(options: Mapping[str, Any], key: str, it: str = "") -> str:
-    return repr(options[key]) if key in options else f"{it}not given"
+    return shown(options[key]) if key in options else f"{it}not given"
 
 
 def _load(folder: Path, files: Mapping[str, str]) -> tuple[Tokenizer, Arrays]:
     content = {}
     for name in (TOKENIZER, ARRAYS):
-        try:
-            content[name] = (folder / name).read_bytes()
-        except OSError as error:
-            says = f"cannot be read ({error.strerror}); delete {folder} and prepare again"
-            raise InputError(str(folder / name), says) from None
+        content[name] = read_bytes(folder / name, f"delete {folder} and prepare again", MOST_DATA_BYTES)
         if hashlib.sha256(content[name]).hexdigest() != files.get(name):
             raise InputError(str(folder / name), f"is damaged; delete {folder} and prepare again")
     return Tokenizer.from_str(content[TOKENIZER].decode()), load(content[ARRAYS])

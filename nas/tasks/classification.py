@@ -18,8 +18,8 @@ from nas.tasks.scoring import cut_note, summed_loss
 from nas.tasks.sources import Rows, take_off
 from nas.tasks.splits import BucketedSplit, Ragged
 from nas.tasks.tokenizer import BOS, encode
-from search_spaces.errors import Fault, InputError
-from search_spaces.space import SearchSpace
+from search_spaces.errors import Fault, InputError, Setting
+from search_spaces.space.search_space import SearchSpace
 from supernet.batch import Batch, Split
 
 
@@ -35,7 +35,8 @@ class Classification(Task):
     def read(self, path: str, options: Options) -> list[Row]:
         """The rows of a table or of lines that match a pattern."""
         if format_of(path, options) == "text":
-            says = f"cannot tell the columns of {path}; give --data format=tsv, csv or jsonl, or --data pattern="
+            table = Setting("data", "format", "tsv")
+            says = f"cannot tell the columns of {path}; give {table}, csv or jsonl, or a pattern"
             raise InputError(WHERE, [Fault("format", says)])
         return read_rows(path, options, self.roles)
 

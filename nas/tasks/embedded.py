@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from nas.tasks.files import Row
-from search_spaces.errors import InputError
+from search_spaces.errors import InputError, Setting
 
 N_CLASSES = 8
 _PASSAGE = 40
@@ -35,7 +35,7 @@ def documents() -> tuple[tuple[str, str], ...]:
     found = ((name, _fresh(text, seen)) for name, text in [*_topics(), *_modules()])
     kept = tuple((name, text) for name, text in found if len(text) > 200)
     if len(kept) < 3 * N_CLASSES:
-        says = "this Python comes without the sources of its library; give --data train=PATH"
+        says = f"this Python comes without the sources of its library; give {Setting('data', 'train', 'PATH')}"
         raise InputError("embedded text", says)
     return kept
 

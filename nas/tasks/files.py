@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 import re
 import zlib
 from collections.abc import Iterator
@@ -13,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from nas.tasks.options import Options
-from search_spaces.errors import InputError
+from search_spaces.errors import InputError, Setting
+from search_spaces.files.reading import parse_json
 
 Row = tuple[str, ...]
+DELIMITERS = {"\t": "tab", ";": "';'", "|": "'|'"}
+"""How a shell takes them."""
 
 
 def read_text(path: str, encoding: str = "utf-8") -> str:
@@ -26,7 +28,7 @@ def read_text(path: str, encoding: str = "utf-8") -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         other = "latin-1" if encoding.lower().replace("_", "-") in ("utf-8", "utf8", "ascii") else "utf-8"
-        says = f"byte {error.start:,} (line {line:,}) is not {encoding}; give --data encoding={other}"
+        says = f"byte {error.start:,} (line {line:,}) is not {encoding}; give {Setting('data', 'encoding', other)}"
         raise InputError(path, says) from None
     except (LookupError, UnicodeError) as error:
         raise InputError(path, f"cannot be read as {encoding}: {error}") from None
@@ -36,7 +38,14 @@ def read_text(path: str, encoding: str = "utf-8") -> str:
     return text
 
 
+def check_is_file(path: str) -> None:
+    """Raises InputError where the path is a folder."""
+    if Path(path).expanduser().is_dir():
+        raise InputError(path, "is a folder; name a file in it")
+
+
 def _bytes(path: str) -> bytes:
+    check_is_file(path)
     try:
         raw = Path(path).expanduser().read_bytes()
         return gzip.decompress(raw) if path.endswith(".gz") else raw
@@ -71,18 +80,18 @@ def read_rows(path: str, options: Options, roles: Row) -> list[Row]:
     elif kind == "pattern" and options.pattern:
         rows = list(_matched(path, text, options.pattern, roles))
     else:
-        rows = list(_table(path, _cells(path, text, kind), options))
+        rows = list(_table(path, _cells(path, text, kind, options.delimiter), options))
     if not rows:
         raise InputError(path, "has no rows")
     return rows
 
 
-def _cells(path: str, text: str, kind: str) -> Iterator[tuple[int, list[str]]]:
+def _cells(path: str, text: str, kind: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """(line number, cells). Quotes are ordinary characters in TSV, as the GLUE files have it."""
     if kind == "tsv":
         yield from ((i, line.split("\t")) for i, line in enumerate(lines_of(text), 1) if line.strip())
         return
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         for cells in reader:
             if cells:
@@ -107,19 +116,18 @@ def _place(path: str, header: list[str], column: str) -> int:
     names = [name.strip() for name in header]
     if column in names:
         return names.index(column)
-    raise InputError(path, f"has no column {column!r}; it has: {', '.join(names)}")
+    other = next((each for each in (";", "\t", "|") if len(names) == 1 and each in names[0]), None)
+    hint = ""
+    if other is not None:
+        hint = f"; is the delimiter {other!r}? give {Setting('data', 'delimiter', DELIMITERS[other])}"
+    raise InputError(path, f"has no column {column!r}; it has: {', '.join(names)}{hint}")
 
 
 def _jsonl(path: str, text: str, columns: Row) -> Iterator[Row]:
     for number, line in enumerate(lines_of(text), 1):
         if not line.strip():
             continue
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise InputError(path, f"line {number:,} is not JSON: {error}") from None
-        except RecursionError:
-            raise InputError(path, f"line {number:,} is not JSON: too deeply nested") from None
+        record = parse_json(line, f"{path}: line {number:,}")
         yield tuple(cell(f"{path}: line {number:,}", record, column) for column in columns)
 
 

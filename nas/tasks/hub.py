@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from typing import Any
 
 from nas.tasks.files import Row, cell
@@ -12,11 +11,6 @@ from search_spaces.errors import Fault, InputError
 
 _NAMES = {"train": "train", "valid": "validation", "test": "test"}
 _NEEDED = "needs the package datasets; pip install 'paretoformer[datasets]'"
-
-
-def missing() -> str:
-    """Why data sets cannot be fetched here; empty where they can."""
-    return "" if find_spec("datasets") else _NEEDED
 
 
 def read_hub(options: Options) -> dict[str, list[Row]]:

@@ -1,4 +1,4 @@
-"""What `--data KEY=VALUE` may say, checked before anything is read."""
+"""The options of a run's data, checked before anything is read."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from search_spaces.errors import Fault, InputError
+from search_spaces.errors import Fault, InputError, Option
 
-WHERE = "--data"
+WHERE = Option("data")
 FORMATS = ("text", "tsv", "csv", "jsonl", "pattern")
 SPLITS = ("train", "valid", "test")
-_OF_FILES = ("valid", "test", "format", "encoding", "header", "pattern")
+_OF_FILES = ("valid", "test", "format", "encoding", "header", "delimiter", "pattern")
+_TAB = ("tab", "\\t", "\t")
 _COUNTS = ("vocab_size", "limit", "size")
 
 
@@ -30,6 +31,7 @@ class Options:
     format: str | None = None
     encoding: str = "utf-8"
     header: bool = True
+    delimiter: str = ","
     pattern: re.Pattern[str] | None = None
     hf: str | None = None
     config: str | None = None
@@ -63,6 +65,7 @@ def parse(data: Mapping[str, str], roles: tuple[str, ...], extras: Mapping[str, 
         extras={name: data[name] for name in extras if name in data},
         format="pattern" if pattern else data.get("format"), encoding=data.get("encoding", "utf-8"),
         header=data.get("header", "true") == "true", pattern=pattern,
+        delimiter="\t" if data.get("delimiter") in _TAB else data.get("delimiter", ","),
         hf=data.get("hf"), config=data.get("config"), **numbers,
     )
 
@@ -72,7 +75,7 @@ def _unknown(data: Mapping[str, str], roles: tuple[str, ...], extras: Mapping[st
     for key in data:
         if key not in allowed:
             yield Fault(key, f"unknown; allowed: {', '.join(allowed)}")
-        elif not data[key].strip():
+        elif not data[key].strip() and data[key] != "\t":
             yield Fault(key, "has no value")
 
 
@@ -99,6 +102,8 @@ def _table_misfits(data: Mapping[str, str], roles: tuple[str, ...]) -> Iterator[
         yield Fault("pattern", f"does not go with format={data['format']}")
     if data.get("format") == "pattern" and "pattern" not in data:
         yield Fault("pattern", "is missing; format=pattern needs a regular expression")
+    if "delimiter" in data and data.get("format", "csv") != "csv":
+        yield Fault("delimiter", f"does not go with format={data['format']}; it is for csv")
     if data.get("header") == "false" and "train" in data and "pattern" not in data:
         for key in roles:
             if not _is_count(data.get(key, "")):
@@ -113,6 +118,9 @@ def _values(data: Mapping[str, str], extras: Mapping[str, tuple[str, ...]]) -> I
     for key in _COUNTS:
         if not _is_count(data.get(key, "1")):
             yield Fault(key, f"is {data[key]!r}; allowed: a whole number from 1")
+    delimiter = data.get("delimiter", ",")
+    if delimiter not in _TAB and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        yield Fault("delimiter", f"is {delimiter!r}; allowed: one character such as ; or |, or tab")
     try:
         "a".encode(data.get("encoding", "utf-8"))
     except (LookupError, ValueError):  # also of codecs between texts, such as rot13

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from nas.tasks.files import Row
-from nas.tasks.hub import missing, read_hub
+from nas.tasks.files import Row, check_is_file
+from nas.tasks.hub import read_hub
 from nas.tasks.options import SPLITS, WHERE, Options
-from search_spaces.errors import Fault, InputError
+from search_spaces.errors import Fault, InputError, Setting
 
 Rows = dict[str, list[Row]]
 PART = 0.05
@@ -22,30 +20,17 @@ def read_splits(options: Options, read: Callable[[str], list[Row]]) -> Rows:
     if options.hf:
         return read_hub(options)
     rows: Rows = {}
-    errors: dict[str, InputError] = {}
+    faults: list[Fault] = []
     for split, path in options.paths.items():
         try:
+            check_is_file(path)
             rows[split] = read(path)
         except InputError as error:
-            errors[split] = error
-    if len(errors) > 1:
-        raise InputError(WHERE, [fault if error.where == WHERE else Fault(split, f"{error.where}: {fault}")
-                                 for split, error in errors.items() for fault in error.faults])
-    for only in errors.values():
-        raise only
+            faults += [fault if error.where == WHERE else Fault(split, f"{error.where}: {fault}")
+                       for fault in error.faults]
+    if faults:
+        raise InputError(WHERE, faults)
     return rows
-
-
-def absent(options: Options) -> Iterator[Fault]:
-    """What of the data is not there: files that cannot be opened, or the package that fetches a data set."""
-    if options.hf and missing():
-        yield Fault("hf", missing())
-    for split, path in options.paths.items():
-        found = Path(path).expanduser()
-        if not found.exists():
-            yield Fault(split, f"{path}: no such file")
-        elif not found.is_file() or not os.access(found, os.R_OK):
-            yield Fault(split, f"{path}: is no file that can be read")
 
 
 def take_off(rows: Mapping[str, list[Row]], seed: int, keep: Callable[[Sequence[Row]], Collection[int]],
@@ -62,7 +47,8 @@ def take_off(rows: Mapping[str, list[Row]], seed: int, keep: Callable[[Sequence[
     free = [place for place in range(len(train)) if place not in stay]
     n = max(1, int(part * len(train)))
     if len(free) < n * len(missing) or len(train) == n * len(missing):
-        raise too_few(missing, f"{len(train):,} training examples")
+        kept = f", {len(stay):,} of which have a label that no other has before them," if len(stay) > 2 else ""
+        raise too_few(missing, f"{len(train):,} training examples{kept}")
     rng.shuffle(free)
     for i, split in enumerate(missing):
         found[split] = [train[place] for place in sorted(free[i * n:(i + 1) * n])]
@@ -73,8 +59,8 @@ def take_off(rows: Mapping[str, list[Row]], seed: int, keep: Callable[[Sequence[
 
 def too_few(missing: Sequence[str], there: str) -> InputError:
     """There is not enough to take a split off."""
-    needed = " and ".join(f"{split}=PATH" for split in missing)
-    return InputError(WHERE, [Fault("train", f"{there} are too few to split; give --data {needed}")])
+    needed = " and ".join(str(Setting("data", split, "PATH")) for split in missing)
+    return InputError(WHERE, [Fault("train", f"{there} are too few to split; give {needed}")])
 
 
 def thin(rows: list[Row], limit: int | None, seed: int, keep: Collection[int]) -> list[Row]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from nas.tasks.options import WHERE
-from search_spaces.errors import Fault, InputError
+from search_spaces.errors import Fault, InputError, Setting
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
+_LONG = re.compile(r"\S{2000}|\s{2000}")
 _AT_ONCE = 20_000
 """Texts encoded in one call: enough to keep the threads busy, few enough to hold in memory."""
 
@@ -41,17 +43,24 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int, asked: str) -> Tokeni
 def _misfit(n: int, got: int, asked: str) -> str:
     if got > n:
         return f"{n:,} is too small: the bytes of the training text and the specials alone are {got:,}; " \
-               f"give --data vocab_size={got} or more"
+               f"give {Setting('data', 'vocab_size', got)} or more"
     return f"{asked} {n:,} words but the training text yields only {got:,} pieces; " \
-           f"give --data vocab_size={got} or more text"
+           f"give {Setting('data', 'vocab_size', got)} or more text"
 
 
 def _without_specials(texts: Iterable[str]) -> Iterator[str]:
-    """No piece is spent on the letters of `<unk>`, which is a token of its own."""
+    """No piece is spent on the letters of `<unk>`, which is a token of its own.
+
+    Words of thousands of characters are cut, because the time that the trainer takes grows with their square.
+    """
     for text in texts:
         for special in SPECIALS:
             text = text.replace(special, " ")
-        yield text
+        start = 0
+        for found in _LONG.finditer(text):
+            yield text[start:found.end()]
+            start = found.end()
+        yield text[start:]
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[list[int]]:

@@ -35,10 +35,13 @@ class Translation(Task):
     costly = ("bleu", "exact_match")
 
     def read(self, path: str, options: Options) -> list[Row]:
-        """The rows of a table, or of two files whose lines belong together: `PATH.SOURCE` and `PATH.TARGET`."""
+        """The rows of a table, or of two parallel files.
+
+        They are `PATH.SOURCE` and `PATH.TARGET`, or the path with its `*` replaced by `SOURCE` and by `TARGET`.
+        """
         if format_of(path, options) != "text":
             return read_rows(path, options, self.roles)
-        names = [f"{path}.{ending}" for ending in options.columns]
+        names = [path.replace("*", part) if "*" in path else f"{path}.{part}" for part in options.columns]
         if options.columns == self.roles and not Path(names[0]).expanduser().exists():
             says = "is missing; source=en target=de reads the files PATH.en and PATH.de"
             raise InputError(WHERE, [Fault(role, says) for role in self.roles])

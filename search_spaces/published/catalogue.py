@@ -12,7 +12,8 @@ from typing import Any
 
 from search_spaces.architecture import Architecture
 from search_spaces.errors import Fault, InputError, did_you_mean
-from search_spaces.loader import parse_yaml, space_from_data
+from search_spaces.files.loader import space_from_data
+from search_spaces.files.reading import parse_yaml
 
 SCHEMA_VERSION = 1
 STATUSES = ("yes", "fitted", "approx")

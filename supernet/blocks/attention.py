@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from torch import Tensor, nn
 
-from search_spaces.schema import ALL_HEADS, PER_HEAD, Dim, Kind, Rule
-from supernet.attention import MultiHead
+from search_spaces.kind import ALL_HEADS, PER_HEAD, Dim, DrawnPart, Kind, Rule
 from supernet.call import Call
+from supernet.declared import AttentionHeads
+from supernet.layers.attention import MultiHead
 
 HEADS = (
     Dim("n_heads", int, "query heads"),
@@ -18,6 +22,13 @@ HEADS = (
 HEAD_RULES = (
     Rule(("n_kv_heads", "n_heads"), lambda kv, heads: heads % kv == 0, "n_kv_heads must divide n_heads"),
 )
+
+
+def heads_in_words(dims: Mapping[str, Any]) -> str:
+    """How many heads of which size: `8 heads × 64, 2 key/value`."""
+    n_heads, few = dims["n_heads"], dims.get("n_kv_heads", dims["n_heads"])
+    size = f" × {dims['head_dim']}" if "head_dim" in dims else ""
+    return f"{n_heads} head{'' if n_heads == 1 else 's'}{size}{f', {few} key/value' if few < n_heads else ''}"
 
 
 class SelfAttention(nn.Module):
@@ -37,6 +48,9 @@ class SelfAttention(nn.Module):
     def state_shapes(self, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
         return self.attend.state_shapes(batch, past)
 
+    def heads(self) -> AttentionHeads:
+        return self.attend.heads().inside("attend")
+
 
 KIND = Kind(
     name="attention",
@@ -50,4 +64,6 @@ KIND = Kind(
         Rule(("head_dim", "positions"), lambda head_dim, positions: positions != "rotary" or head_dim % 2 == 0,
              "rotary positions need an even head_dim"),
     ),
+    words=lambda dims, width: ("attention", heads_in_words(dims)),
+    parts=lambda dims, width: (DrawnPart(dims["n_heads"] * dims["head_dim"], "attends", dims["n_heads"]),),
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from search_spaces.schema import Dim, Kind, Rule
+from search_spaces.kind import Dim, Kind, Rule
 from supernet.blocks.lookup import TABLE_STD
 from supernet.layout import Layout
 
@@ -63,12 +63,14 @@ CLASSIFIER = Kind(
     dims=(Dim("pool", str, "what stands for the sequence", default="mean", choices=("first", "mean")), POOLER),
     facts=("width", "n_classes"),
     rules=(Rule(("pool", "n_classes"), lambda _, n_classes: n_classes >= 2, "a classifier needs n_classes >= 2"),),
+    words=lambda dims, width: ("classifier", f"pools by {dims['pool']}"),
 )
 FEATURES = Kind(
     name="features",
     role="head",
     module=Features,
     help="the encoder's output",
+    logits=False,
     dims=(POOLER,),
     facts=("width",),
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from search_spaces.schema import Dim, Kind, Rule
+from search_spaces.kind import Dim, DrawnPart, Kind, Rule
 from supernet.call import Call
-from supernet.convolution import ConvBranch
+from supernet.layers.convolution import ConvBranch
 
 CONV_DIMS = (
     Dim("kernel", int, "length of the kernel", odd=True, most=1023),
@@ -41,4 +41,6 @@ KIND = Kind(
     dims=CONV_DIMS,
     facts=("width", "causal", "bias"),
     rules=(Rule(("conv_heads", "width"), lambda heads, width: width % heads == 0, "conv_heads must divide the width"),),
+    words=lambda dims, width: ("convolution", f"{dims['conv']} kernel {dims['kernel']}"),
+    parts=lambda dims, width: (DrawnPart(width, "convolves"),),
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from search_spaces.schema import Kind
-from supernet.attention import MultiHead
-from supernet.blocks.attention import HEAD_RULES, HEADS
+from search_spaces.kind import DrawnPart, Kind
+from supernet.blocks.attention import HEAD_RULES, HEADS, heads_in_words
 from supernet.call import Call
+from supernet.declared import AttentionHeads
+from supernet.layers.attention import MultiHead
 
 
 class CrossAttention(nn.Module):
@@ -25,6 +26,9 @@ class CrossAttention(nn.Module):
         """`past` is the length of the source, 0 before it was read."""
         return self.attend.state_shapes(batch, past)
 
+    def heads(self) -> AttentionHeads:
+        return self.attend.heads().inside("attend")
+
 
 KIND = Kind(
     name="cross_attention",
@@ -34,4 +38,6 @@ KIND = Kind(
     dims=HEADS,
     facts=("width", "bias"),
     rules=HEAD_RULES,
+    words=lambda dims, width: ("cross-attention", heads_in_words(dims)),
+    parts=lambda dims, width: (DrawnPart(dims["n_heads"] * dims["head_dim"], heads=dims["n_heads"]),),
 )

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from search_spaces.schema import SCALED_DEPTH, SCALED_MULTIPLIER, Dim, Kind, Rule, Value
-from supernet.attention import MultiHead
+from search_spaces.kind import SCALED_DEPTH, SCALED_MULTIPLIER, Dim, DrawnPart, Kind, Rule, Value
 from supernet.call import Call
-from supernet.dextra import DExTra, most_groups
+from supernet.layers.attention import MultiHead
+from supernet.layers.dextra import DExTra
+from supernet.layers.groups import most_groups
 
 DEXTRA_DIMS = (
     Dim("depth", int, "group-linear layers of the DExTra unit", most=64, expressions=(SCALED_DEPTH,)),
@@ -59,4 +60,6 @@ KIND = Kind(
     facts=("width", "causal", "positions", "context"),
     rules=DEXTRA_RULES,
     canonical=lambda dims, facts: ("delight", canonical_dextra(dims, facts)),
+    words=lambda dims, width: ("delight", f"depth {dims['depth']}", f"widens × {dims['multiplier']:g}"),
+    parts=lambda dims, width: (DrawnPart(int(dims["multiplier"] * width), "deep"),),
 )

@@ -6,12 +6,13 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from search_spaces.schema import Dim, Kind
+from search_spaces.kind import Dim, DrawnPart, Kind
 from supernet.blocks.delight import DEXTRA_DIMS, DEXTRA_RULES, canonical_dextra
-from supernet.blocks.lookup import TABLE_STD, table
-from supernet.dextra import DExTra, most_groups
+from supernet.blocks.lookup import TABLE_STD, table, widened
+from supernet.layers.dextra import DExTra
+from supernet.layers.groups import most_groups
+from supernet.layers.tables import Table, sinusoids
 from supernet.layout import Layout
-from supernet.tables import Table, sinusoids
 
 
 class DextraLookup(nn.Module):
@@ -62,4 +63,6 @@ KIND = Kind(
     facts=("width", "vocab_size", "context", "positions", "sides"),
     rules=DEXTRA_RULES,
     canonical=lambda dims, facts: ("dextra_lookup", canonical_dextra(dims, facts)),
+    words=lambda dims, width: ("embedding", widened(dims["rank"], width), f"DExTra depth {dims['depth']}"),
+    parts=lambda dims, width: (DrawnPart(dims["rank"]),),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from search_spaces.schema import TIMES_WIDTH, Dim, Kind
-from supernet.attention import RESIDUAL_GAIN
+from search_spaces.kind import TIMES_WIDTH, Dim, DrawnPart, Kind
 from supernet.call import Call
+from supernet.layers.attention import RESIDUAL_GAIN
 from supernet.layout import Layout
 
 ACTIVATIONS = {
@@ -52,4 +52,6 @@ KIND = Kind(
         Dim("gated", bool, "whether a second map gates the first", default=False),
     ),
     facts=("width", "bias"),
+    words=lambda dims, width: ("FFN", str(dims["inner"]), dims["activation"], "gated" if dims["gated"] else ""),
+    parts=lambda dims, width: (DrawnPart(dims["inner"]),),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from search_spaces.schema import FULL, Dim, Kind, Rule
+from search_spaces.kind import FULL, Dim, DrawnPart, Kind, Rule
 from supernet.blocks.lookup import TABLE_STD
 from supernet.layout import Layout
 
@@ -35,4 +35,6 @@ KIND = Kind(
     dims=(Dim("head_rank", int, "inner width of the output matrix", default="full", expressions=(FULL,)),),
     facts=("width", "vocab_size"),
     rules=(Rule(("head_rank", "width"), lambda rank, width: rank <= width, "head_rank is at most the width"),),
+    words=lambda dims, width: ("head", f"rank {dims['head_rank']}" if dims["head_rank"] < width else "own matrix"),
+    parts=lambda dims, width: (DrawnPart(dims["head_rank"]),),
 )

@@ -8,10 +8,10 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from search_spaces.schema import FULL, Dim, Kind, Rule, Value
+from search_spaces.kind import FULL, Dim, DrawnPart, Kind, Rule, Value
+from supernet.layers.norms import make_norm
+from supernet.layers.tables import Table, sinusoids
 from supernet.layout import Layout
-from supernet.norms import make_norm
-from supernet.tables import Table, sinusoids
 
 TABLE_STD = 0.02
 
@@ -82,6 +82,11 @@ def _canonical(dims: dict[str, Value], facts: Mapping[str, Value]) -> tuple[str,
     return "lookup", dims
 
 
+def widened(rank: int, width: int) -> str:
+    """The widths of a table and of what is made of its rows: `rank 64 to 256`."""
+    return f"rank {rank} to {width}" if rank < width else f"{width}"
+
+
 KIND = Kind(
     name="lookup",
     role="embedding",
@@ -97,4 +102,6 @@ KIND = Kind(
     facts=("width", "vocab_size", "context", "n_types", "positions", "norm", "bias"),
     rules=(Rule(("rank", "width"), lambda rank, width: rank <= width, "the rank is at most the width"),),
     canonical=_canonical,
+    words=lambda dims, width: ("embedding", widened(dims["rank"], width)),
+    parts=lambda dims, width: (DrawnPart(dims["rank"]),),
 )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from search_spaces.schema import Dim, Kind, Rule, Value
-from supernet.attention import MultiHead
+from search_spaces.kind import Dim, DrawnPart, Kind, Rule, Value
+from supernet.blocks.attention import heads_in_words
 from supernet.blocks.conv import CONV_DIMS
 from supernet.call import Call, State
-from supernet.convolution import ConvBranch
+from supernet.layers.attention import MultiHead
+from supernet.layers.convolution import ConvBranch
 
 
 def attending(width: int, ratio: float) -> Fraction:
@@ -64,6 +66,11 @@ def _whole_heads(n_heads: int, ratio: float, width: int, positions: str) -> bool
     return attending(width, ratio) % step == 0
 
 
+def _parts(dims: Mapping[str, Any], width: int) -> tuple[DrawnPart, ...]:
+    n = float(attending(width, dims["ratio"]))
+    return DrawnPart(n, "attends", dims["n_heads"]), DrawnPart(width - n, "convolves")
+
+
 KIND = Kind(
     name="lsra",
     role="mixer",
@@ -83,4 +90,7 @@ KIND = Kind(
              "conv_heads must divide (1 - ratio) x width"),
     ),
     canonical=_canonical,
+    words=lambda dims, width: (f"LSRA, {100 * dims['ratio']:.0f} % attends", heads_in_words(dims),
+                               f"{dims['conv']} kernel {dims['kernel']}"),
+    parts=_parts,
 )

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from search_spaces.schema import Kind
-from supernet.norms import make_norm
+from search_spaces.kind import Kind
+from supernet.layers.norms import make_norm
 
 
 class MaskedLMHead(nn.Module):

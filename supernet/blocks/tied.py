@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from search_spaces.schema import Dim, Kind, Rule
+from search_spaces.kind import Dim, Kind, Rule
 
 
 class TiedHead(nn.Module):
@@ -48,4 +48,5 @@ KIND = Kind(
              lambda projection, projects, rank, width: projection == "own" or projects or rank == width,
              "this embedding has no linear map to share; use own"),
     ),
+    words=lambda dims, width: ("head", "tied to the embedding"),
 )

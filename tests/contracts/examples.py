@@ -10,9 +10,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from search_spaces import kinds
+from search_spaces import registry as kinds
 from search_spaces.block import BlockConfig
-from search_spaces.schema import Dim, Facts, Kind
+from search_spaces.kind import Dim, Facts, Kind
 from search_spaces.units import Unit, make_unit
 from supernet.build import build_unit, fresh
 
@@ -82,7 +82,7 @@ def elastic_lists(kind: Kind, first: dict, second: dict) -> dict[str, list]:
 def space_data(kind: Kind, configs: list[dict]) -> dict:
     """A space at two widths whose slots each choose between two configurations' dims."""
     family = {"cross": "seq2seq", "head": "encoder" if not kind.over_words else "lm"}.get(kind.role, "lm")
-    if kind.role == "mixer" and not kind.causal:
+    if kind.role in ("mixer", "between") and not kind.causal:
         family = "encoder"
     slots = [elastic_lists(kind, config, configs[(i + 1) % len(configs)]) for i, config in enumerate(configs)]
     by_slot = {dim.name: {"by_slot": [lists[dim.name] for lists in slots]} for dim in kind.dims}
@@ -92,7 +92,7 @@ def space_data(kind: Kind, configs: list[dict]) -> dict:
     data = {"schema_version": 1, "name": f"contract-{kind.name}", "family": family, "vocab_size": 23, "context": 16,
             "width": [16, 32], "embedding": {"lookup": {}},
             "head": {"classifier": {}} if family == "encoder" else {"linear": {}}}
-    if kind.role in parts:
+    if kind.role in (*parts, "between"):
         parts[kind.role] = {kind.name: by_slot}
     else:
         data[kind.role] = {kind.name: slots[0]}

@@ -1,17 +1,20 @@
 """What every block kind promises, run over every kind that is installed."""
 
 import dataclasses
+import math
 import random
 
 import pytest
 import torch
 
-from nas.costs import count
-from nas.macs import unit_macs
-from search_spaces import Architecture, InputError, kinds
+from nas.core.costs import count
+from nas.core.macs import unit_macs
+from search_spaces import Architecture, InputError
+from search_spaces import registry as kinds
 from search_spaces.block import BlockConfig
-from search_spaces.loader import space_from_data
-from search_spaces.units import SUBLAYERS, make_unit
+from search_spaces.files.loader import space_from_data
+from search_spaces.units import SUBLAYERS, after, make_unit
+from supernet.build import build_unit
 from supernet.call import Call, Record
 from tests.contracts.examples import FACTS, NARROW, all_kinds, hidden, modules, space_data, valid_configs
 from tests.parity import Report, compare, randomised
@@ -86,7 +89,25 @@ def test_every_unit_can_be_counted(name):
             assert unit_macs(unit, 8, 4) > unit_macs(unit, 4, 4) > 0
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", all_kinds("between"))
+def test_what_stands_between_layers_tells_how_it_changes_the_length(name):
+    kind = kinds.get(name)
+    for unit, module in modules(name):
+        for n in (1, 8, 9):
+            mask = torch.arange(n).expand(2, -1) < torch.tensor([[n], [max(n - 3, 1)]])
+            x = hidden(n)
+            y, call = module(x, Call(mask=mask))
+            share = kind.length(dict(unit.block.dims)) if kind.length else 1
+            assert y.shape == (2, math.ceil(n * share), FACTS.width) and call.mask.shape == y.shape[:2]
+            hidden_padding = torch.where(mask[..., None], x, torch.randn_like(x))
+            assert torch.allclose(module(hidden_padding, Call(mask=mask))[0][call.mask], y[call.mask], atol=1e-5)
+            if kind.restored_by:
+                restore = build_unit(after(unit.block, FACTS, 1.0)[1])
+                whole, end = restore(y, call)
+                assert whole.shape == x.shape and torch.equal(end.mask, mask) and end.before == ()
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if kinds.get(name).role != "restore"])
 def test_sampling_counting_slicing_and_extraction_work(name):
     kind = kinds.get(name)
     space = space_from_data(space_data(kind, valid_configs(kind, FACTS, NARROW, most=4)), name)
@@ -117,7 +138,7 @@ def test_an_uncounted_operator_is_an_error(monkeypatch):
         def forward(self, x, call):
             return torch.fft.fft(x).real
 
-    from search_spaces.schema import Kind
+    from search_spaces.kind import Kind
 
     monkeypatch.setitem(kinds.registry(), "fourier", Kind("fourier", "mixer", Fourier, facts=("width",), causal=False))
     unit = make_unit("mixer", BlockConfig("fourier"), FACTS)

@@ -6,7 +6,7 @@ import inspect
 import pytest
 import torch
 
-from search_spaces import kinds
+from search_spaces import registry as kinds
 from search_spaces.units import SUBLAYERS
 from supernet.cache import OneUnit, state_shapes
 from supernet.call import Call, State

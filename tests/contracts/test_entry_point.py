@@ -10,7 +10,7 @@ PERFORMER = '''
 import torch
 from torch import nn
 
-from search_spaces.schema import PER_HEAD, Dim, Kind
+from search_spaces.kind import PER_HEAD, Dim, Kind
 from supernet.layout import Layout
 
 
@@ -52,8 +52,8 @@ SCRIPT = '''
 import random
 import torch
 from nas.costs import count
-from search_spaces.loader import space_from_text
-from search_spaces.inventory import inventory
+from search_spaces.files.loader import space_from_text
+from search_spaces.space.inventory import inventory
 from supernet import Transformer
 from tests.parity import Report, compare, randomised
 
@@ -112,3 +112,49 @@ def test_a_broken_package_is_named(tmp_path):
     assert done.returncode == 2
     assert "'broken_blocks'" in done.stderr and "a_module_that_is_not_there" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+RESIDUAL = '''
+"""Halves what a block says."""
+
+from search_spaces.residual import ResidualKind
+from supernet.residuals._base import Residual
+
+
+class Halved(Residual):
+    def add(self, streams, sub):
+        return streams + sub(streams) / 2
+
+
+HALVED = ResidualKind("halved", Halved)
+'''
+WITH_RESIDUAL = '''
+import random
+from search_spaces import residual
+from search_spaces.files.loader import space_from_text
+from tests.parity import Report, compare, randomised
+
+assert residual.names()[0] == "plain" and "halved" in residual.names()
+space = space_from_text("""
+{schema_version: 1, name: theirs, family: lm, vocab_size: 50, context: 16, width: [16, 32], residual: [plain, halved],
+ embedding: {lookup: {}}, head: {tied: {}}, decoder: {slots: 2, layers: {one: {
+   mixer: {attention: {n_heads: 2}}, ffn: {ffn: {inner: [1x, 2x]}}}}}}
+""", "theirs")
+report, rng, net = Report(), random.Random(0), randomised(space)
+archs = [space.sample(rng) for _ in range(10)]
+for i, arch in enumerate(archs):
+    compare(net, arch, i, report)
+assert report.ok and {arch.residual for arch in archs} == {"plain", "halved"}
+'''
+
+
+def test_a_residual_of_another_package_needs_no_edit_here(tmp_path):
+    (tmp_path / "their_residuals.py").write_text(RESIDUAL)
+    info = tmp_path / "their_residuals-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-residuals\nVersion: 0.1\n")
+    (info / "entry_points.txt").write_text("[nas.residuals]\ntheirs = their_residuals\n")
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", WITH_RESIDUAL], cwd=root, capture_output=True, text=True,
+                          env={"PYTHONPATH": f"{tmp_path}:{root}", "PATH": ""})
+    assert done.returncode == 0, done.stderr

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from rich.console import Console
 
-from nas import export as formats
-from nas.export._base import Shipment
-from nas.export_command import RECORD, Asked, export
-from nas.subnet import Subnet
+from nas.core.progress import StageProgress
+from nas.core.subnet import Subnet
+from nas.stages.export import formats
+from nas.stages.export.request import ExportRequest
+from nas.stages.export.run import RECORD, run
+from nas.stages.export.shipment import Shipment
 from search_spaces import InputError
 from supernet import Transformer, extract
 from tests import shipments
@@ -64,16 +65,16 @@ def test_holds_what_the_contract_says(name: str) -> None:
 def test_what_is_written_computes_the_same(name: str, family: str, shipped: dict[str, list[Subnet]]) -> None:
     found = usable(name)
     for subnet in shipped[family][: 1 if name in SLOW else 2]:
-        done = export(str(subnet.path), Asked(name), Console(quiet=True))
+        done = run(ExportRequest(str(subnet.path), name), StageProgress())
         assert done.record["largest_difference"] <= done.record["tolerance"] == 1e-4
         assert {RECORD, *done.record["files"]} == {path.name for path in done.folder.iterdir()}
         assert done.record["bytes"] > 0 and Subnet.open(str(subnet.path)).facts.exports[name] == done.record
     shipment = Shipment(subnet, subnet.arch.context, False)
-    run = found.load(shipment, done.folder)
+    call = found.load(shipment, done.folder)
     for real in (shipment.length, shipment.length // 2, 1):
         inputs = padded(shipment, real)
         with torch.no_grad():
-            assert torch.allclose(run(inputs), shipment.module(*inputs), atol=1e-5)
+            assert torch.allclose(call(inputs), shipment.module(*inputs), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -81,7 +82,7 @@ def test_a_full_disk_is_told_of_and_leaves_nothing(name: str, tmp_path: Path) ->
     usable(name)
     subnet = shipments.ship(Transformer(shipments.space("lm").smallest(), seed=0), tmp_path / "small")
     with full_disk(), pytest.raises(InputError, match=r"out: cannot be written \("):
-        export(str(subnet.path), Asked(name, out=str(tmp_path / "out")), Console(quiet=True))
+        run(ExportRequest(str(subnet.path), name, out=tmp_path / "out"), StageProgress())
     assert [path.name for path in tmp_path.iterdir()] == ["small"]
 
 
@@ -89,6 +90,6 @@ def test_a_full_disk_is_told_of_and_leaves_nothing(name: str, tmp_path: Path) ->
 def test_int8_is_judged_by_the_loss(name: str, tmp_path: Path) -> None:
     usable(name)
     subnet = shipments.ship(Transformer(shipments.space("lm").smallest(), seed=0), tmp_path / "small")
-    done = export(str(subnet.path), Asked(name, int8=True, out=str(tmp_path / "out")), Console(quiet=True))
+    done = run(ExportRequest(str(subnet.path), name, int8=True, out=tmp_path / "out"), StageProgress())
     assert done.record["plain_loss"] <= done.record["loss"] <= done.record["plain_loss"] + 0.05
     assert done.record["most_loss_increase"] == 0.05 and "drawn" in done.record["compared_on"]

@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from hardware_profiles import measure, runtimes
+from hardware_profiles import protocol as measure
+from hardware_profiles import runtimes
 from search_spaces import InputError, load_space
 from search_spaces.units import SUBLAYERS, plan
 from supernet.build import build_unit, fresh

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from hardware_profiles import measure, transports
+from hardware_profiles import protocol as measure
+from hardware_profiles import transports
 from hardware_profiles.transports._base import Base, Job, TransportSettings, Waiting
 from search_spaces.errors import InputError
 from tests.hardware_profiles.fixtures.devices import (  # noqa: F401 - fixtures
@@ -69,18 +70,18 @@ def test_every_transport_is_tried_here() -> None:
 @pytest.mark.parametrize("name", transports.names())
 def test_it_says_what_it_is_and_refuses_unknown_settings(name: str) -> None:
     module = transports.get(name)
-    assert module.__doc__ and issubclass(module.Settings, TransportSettings) and issubclass(module.Transport, Base)
-    settings = module.Settings(**SETTINGS[name])
-    assert module.Settings(**settings.model_dump()) == settings
+    assert module.__doc__ and issubclass(module.SETTINGS, TransportSettings) and issubclass(module.TRANSPORT, Base)
+    settings = module.SETTINGS(**SETTINGS[name])
+    assert module.SETTINGS(**settings.model_dump()) == settings
     with pytest.raises(ValidationError):
-        module.Settings(**SETTINGS[name], a_setting_nobody_knows=1)
+        module.SETTINGS(**SETTINGS[name], a_setting_nobody_knows=1)
 
 
 @pytest.mark.parametrize("name", transports.names())
 def test_it_says_what_this_machine_lacks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     module = transports.get(name)
-    why = getattr(module, "missing", lambda settings: None)(module.Settings(**SETTINGS[name]))
+    why = getattr(module, "missing", lambda settings: None)(module.SETTINGS(**SETTINGS[name]))
     assert {"ssh": "no `ssh` on this machine", "adb": "no executable adb; install"}.get(name, "") in (why or "")
     if why:
         with pytest.raises(InputError, match=f"^a device: {why}"):

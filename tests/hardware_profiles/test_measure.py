@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hardware_profiles import measure
-from hardware_profiles.measure import Protocol
+from hardware_profiles import protocol as measure
+from hardware_profiles.protocol import Protocol
 
 
 class Fake:

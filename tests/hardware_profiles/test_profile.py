@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hardware_profiles import load_profile, runtimes, shipped_devices
-from hardware_profiles.profile import PRECISIONS, parse_device
+from hardware_profiles.device import PRECISIONS, parse_device
 from search_spaces import InputError
 
 GOOD = "schema_version: 1\nname: mine\nkind: cpu\nruntime: torch-eager\n"

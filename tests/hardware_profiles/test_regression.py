@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from hardware_profiles import sanity
+from hardware_profiles import plausibility as sanity
 from hardware_profiles.regression import Regressor, fit
 from search_spaces import InputError
 

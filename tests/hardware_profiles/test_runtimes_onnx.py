@@ -92,3 +92,20 @@ def test_a_file_says_nothing_of_the_source_it_is_made_from(tmp_path):
 def test_refuses_a_provider_that_is_not_there():
     with pytest.raises(InputError, match="'GuessedProvider' is not available here; available: .*CPUExecutionProvider"):
         onnx_runtime.load("model.onnx", [], {"threads": 1, "provider": "GuessedProvider"})
+
+
+def test_the_table_of_operators_is_built_once_a_process(tmp_path, monkeypatch):
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    built, build = [], ONNXRegistry.from_torchlib
+
+    def counted(*version):
+        built.append(version)
+        return build(*version)
+
+    monkeypatch.setattr(onnx_runtime, "_registries", {})
+    monkeypatch.setattr(ONNXRegistry, "from_torchlib", counted)
+    for width in (8, 4):
+        onnx_runtime.compile(nn.Linear(width, 4).eval(), (torch.randn(2, width),), str(tmp_path / "model.onnx"),
+                             {"threads": 1, "precision": "fp32"})
+    assert len(built) == 1 and ONNXRegistry.from_torchlib is counted

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from hardware_profiles import LatencyModel
-from hardware_profiles.calibration import Measured, calibrate, from_csv, to_csv
+from hardware_profiles.calibration import MeasuredModel, calibrate, from_csv, to_csv
+from hardware_profiles.device import parse_device
 from hardware_profiles.latency import phase_steps
-from hardware_profiles.profile import parse_device
-from hardware_profiles.stored import Calibration, Conditions, Stored, differences, group, read_stored
-from hardware_profiles.table import Row, Table, Work, read_unit, unit_text
+from hardware_profiles.profile import Calibration, Conditions, Stored, differences, group, read_stored
+from hardware_profiles.table import PriceRow, PriceTable, UnitWork, read_unit, unit_text
 from search_spaces import Architecture, InputError, load_space
-from search_spaces.inventory import inventory
+from search_spaces.space.inventory import inventory
 from search_spaces.units import Unit
 
 SPACES = ("lm-tiny", "encoder-small", "seq2seq-small")
@@ -27,8 +27,8 @@ def price(unit: Unit) -> float:
     return 0.01 + (len(unit_text(unit)) * 7919 + sum(map(ord, unit_text(unit)))) % 97 / 100
 
 
-def rows(units: list[Unit], source: str = "measured", phase: str = "prefill") -> list[Row]:
-    return [Row(phase, unit, price(unit), 0.9 * price(unit), 1.1 * price(unit), source, Work(1e6, 4e3, 8e3, 5))
+def rows(units: list[Unit], source: str = "measured", phase: str = "prefill") -> list[PriceRow]:
+    return [PriceRow(phase, unit, price(unit), 0.9 * price(unit), 1.1 * price(unit), source, UnitWork(1e6, 4e3, 8e3, 5))
             for unit in units]
 
 
@@ -43,7 +43,7 @@ def samples(name: str, n: int = 12) -> list[Architecture]:
 def model(name: str, **changes: object) -> LatencyModel:
     stored = Stored(device=DEVICE, conditions=Conditions(batch=1, length=64, past=32)).model_copy(update=changes)
     both = rows(units_of(name)) + (rows(units_of(name), phase="decode") if name != "encoder-small" else [])
-    return LatencyModel(stored, Table(both), "mine")
+    return LatencyModel(stored, PriceTable(both), "mine")
 
 
 @pytest.mark.parametrize("name", SPACES)
@@ -52,9 +52,9 @@ def test_units_survive_being_text(name: str) -> None:
 
 
 def test_a_table_survives_being_a_file(tmp_path: Path) -> None:
-    table = Table(rows(units_of("lm-tiny")))
+    table = PriceTable(rows(units_of("lm-tiny")))
     (tmp_path / "table.csv").write_text(table.to_csv())
-    again = Table.from_csv(tmp_path / "table.csv")
+    again = PriceTable.from_csv(tmp_path / "table.csv")
     assert again.keys() == table.keys() and again.to_csv() == table.to_csv()
 
 
@@ -68,15 +68,15 @@ def test_a_table_survives_being_a_file(tmp_path: Path) -> None:
     (lambda lines: [], "line 1 must be"),
 ])
 def test_wrong_tables_say_which_line(change, says: str, tmp_path: Path) -> None:
-    lines = Table(rows(units_of("lm-tiny"))).to_csv().splitlines()
+    lines = PriceTable(rows(units_of("lm-tiny"))).to_csv().splitlines()
     (tmp_path / "table.csv").write_text("\n".join(change(lines)) + "\n")
     with pytest.raises(InputError, match=says):
-        Table.from_csv(tmp_path / "table.csv")
+        PriceTable.from_csv(tmp_path / "table.csv")
 
 
 def test_measured_prices_are_not_overwritten_by_guesses() -> None:
     units = units_of("lm-tiny")[:4]
-    table = Table(rows(units[:2])).with_rows(rows(units, "interpolated"))
+    table = PriceTable(rows(units[:2])).with_rows(rows(units, "interpolated"))
     assert [table["prefill", unit].source for unit in units] == ["measured"] * 2 + ["interpolated"] * 2
     assert table.with_rows(rows(units)).is_measured("prefill", units[3])
 
@@ -106,10 +106,15 @@ def test_a_unit_never_profiled_is_an_error_that_says_what_to_run() -> None:
     with pytest.raises(InputError, match="no prefill latency for .*; run nas profile mine"):
         model("lm-tiny").predict(arch)
     with pytest.raises(InputError, match="has no decode latencies"):
-        LatencyModel(model("lm-tiny").stored, Table(rows(units_of("lm-tiny"))), "mine").predict(
+        LatencyModel(model("lm-tiny").stored, PriceTable(rows(units_of("lm-tiny"))), "mine").predict(
             samples("lm-tiny")[0], "decode")
     with pytest.raises(InputError, match="'warm' is not allowed; allowed: prefill, decode"):
         model("lm-tiny").predict(samples("lm-tiny")[0], "warm")
+
+
+def test_one_model_alone_calibrates_without_an_error() -> None:
+    found = calibrate(model("lm-tiny"), samples("lm-tiny", 1), np.array([2.5]), "prefill")
+    assert found.n == 1 and found.error == 0.0 and np.isfinite(found.common)
 
 
 def test_calibration_finds_the_scales_that_made_the_models() -> None:
@@ -156,23 +161,23 @@ def test_an_architecture_adds_up_as_in_the_first_space_that_has_all_its_units() 
 
 
 def test_a_table_of_a_version_without_spaces_is_read(tmp_path: Path) -> None:
-    table = Table(rows(units_of("lm-tiny"))).with_space("prefill", units_of("lm-tiny"), "a, \"b\"")
+    table = PriceTable(rows(units_of("lm-tiny"))).with_space("prefill", units_of("lm-tiny"), "a, \"b\"")
     (tmp_path / "new.csv").write_text(table.to_csv())
-    assert {row.spaces for row in Table.from_csv(tmp_path / "new.csv").values()} == {("a, \"b\"",)}
+    assert {row.spaces for row in PriceTable.from_csv(tmp_path / "new.csv").values()} == {("a, \"b\"",)}
     old = [line.rsplit(',"[', 1)[0].removesuffix(",spaces") for line in table.to_csv().splitlines()]
     (tmp_path / "old.csv").write_text("\n".join(old) + "\n")
-    assert Table.from_csv(tmp_path / "old.csv").keys() == table.keys()
+    assert PriceTable.from_csv(tmp_path / "old.csv").keys() == table.keys()
 
 
 def test_measured_models_survive_being_a_file(tmp_path: Path) -> None:
-    measured = [Measured("prefill", "a, b", arch, 1.25) for arch in samples("lm-tiny", 3)]
+    measured = [MeasuredModel("prefill", "a, b", arch, 1.25) for arch in samples("lm-tiny", 3)]
     (tmp_path / "models.csv").write_text(to_csv(measured))
     assert from_csv(tmp_path / "models.csv") == measured and from_csv(tmp_path / "none.csv") == []
     (tmp_path / "models.csv").write_text("phase,space,ms,architecture\nprefill,a,1,{\n")
     with pytest.raises(InputError, match=r"models\.csv, line 2"):
         from_csv(tmp_path / "models.csv")
     (tmp_path / "models.csv").write_text("phase,space\n")
-    with pytest.raises(InputError, match="line 1 must be"):
+    with pytest.raises(InputError, match="has no column 'ms'; it has: phase, space"):
         from_csv(tmp_path / "models.csv")
 
 
@@ -186,9 +191,9 @@ def test_a_stored_profile_survives_being_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("asked", "says"), [
     ("cpux", r"cpux: is unknown: .*did you mean cpu\?"), ("fridge", "fridge: is unknown: .*shipped devices: a100"),
-    ("cpu", "cpu: is no measured profile yet; make one with nas profile cpu --space SPACE"),
-    ("mine.yaml", r"mine.yaml: is no measured profile yet; make one with nas profile mine\.yaml --space SPACE"),
-    ("some/where", "is no measured profile: .*nas profile DEVICE --space SPACE --out some/where"),
+    ("cpu", r"cpu: is no measured profile yet; make one with profile\('cpu', space='SPACE'\)"),
+    ("mine.yaml", r"mine.yaml: is no measured profile yet; make one with profile\('mine\.yaml', space='SPACE'\)"),
+    ("some/where", r"is no measured profile: .*profile\('DEVICE', space='SPACE', out='some/where'\)"),
 ])
 def test_a_profile_that_is_not_there_says_what_helps(asked: str, says: str, tmp_path: Path,
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +210,7 @@ def test_wrong_profiles_say_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="colour"):
         read_stored(tmp_path)
     (tmp_path / "profile.yaml").write_text("device: [")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="not valid YAML at line 1, column 10.*run nas profile again"):
         read_stored(tmp_path)
 
 

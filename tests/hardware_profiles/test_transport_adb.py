@@ -101,18 +101,18 @@ def test_a_phone_that_is_pulled_out(phone: Path, tmp_path: Path) -> None:
 def test_what_is_missing_here(phone: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no runner nowhere/runner here; build ExecuTorch's executor_runner"):
         transport("adb", **phone_settings(phone, runner="nowhere/runner")).check()
-    with pytest.raises(InputError, match="no executable nowhere/adb; install Android's platform tools"):
-        transport("adb", **phone_settings(phone, adb="nowhere/adb")).check()
-    script(tmp_path / "slow", "sleep 5")
+    with pytest.raises(InputError, match="no executable /nowhere/adb; install Android's platform tools"):
+        transport("adb", **phone_settings(phone, adb="/nowhere/adb")).check()
+    script(tmp_path / "adb", "sleep 5")
     with pytest.raises(InputError, match="no answer for 1 s"):
-        transport("adb", **phone_settings(phone, adb=str(tmp_path / "slow"), timeout_s=1)).check()
+        transport("adb", **phone_settings(phone, adb=str(tmp_path / "adb"), timeout_s=1)).check()
 
 
 def test_names_never_reach_a_shell(phone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder = str(phone / NASTY.replace("/", "").replace(",", ""))
     (phone / "runner").rename(tmp_path / NASTY)
-    command = [*adb.Settings().command, f"--label={NASTY} {{x}}"]
+    command = [*adb.AdbSettings().command, f"--label={NASTY} {{x}}"]
     settings = phone_settings(phone, folder=folder, runner=str(tmp_path / NASTY), command=command)
     made = transport("adb", NASTY, **settings)
     lines: list[dict[str, Any]] = []
@@ -129,7 +129,7 @@ def test_names_never_reach_a_shell(phone: Path, tmp_path: Path, monkeypatch: pyt
 ])
 def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ValidationError, match=says):
-        adb.Settings(**settings)
+        adb.AdbSettings(**settings)
 
 
 def test_another_runner(phone: Path, tmp_path: Path) -> None:
@@ -139,3 +139,24 @@ def test_another_runner(phone: Path, tmp_path: Path) -> None:
     made = transport("adb", **phone_settings(phone, **changes))
     made.run(make_job(tmp_path / "job", {"a": 1, "b": 2}, protocol=SHORT), lines.append)
     assert dict(lines[1]["seconds"]) == pytest.approx({"a": 11e-6, "b": 12e-6})
+
+
+@pytest.mark.parametrize("settings", [
+    {"adb": "/bin/sh"}, {"adb": "./adb"}, {"adb": "sub/adb"}, {"adb": "-adb"}, {"adb": "/a\nb/adb"},
+    {"runner": "-rf"}, {"runner": "a\nb"}, {"serial": "-s"}, {"folder": "/a\nb"}, {"logcat": "-c"},
+], ids=str)
+def test_values_that_could_run_something_here_are_refused(settings: dict[str, str]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(settings))):
+        adb.AdbSettings(**settings)
+
+
+def test_an_adb_that_others_can_change_is_not_run(phone: Path) -> None:
+    made = transport("adb", **phone_settings(phone))
+    made.check()
+    (phone / "adb").chmod(0o777)
+    with pytest.raises(InputError, match="phone/adb can be changed by other users"):
+        made.check()
+    (phone / "adb").chmod(0o755)
+    phone.chmod(0o777)
+    with pytest.raises(InputError, match="phone/adb can be changed by other users"):
+        made.check()

@@ -18,9 +18,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from hardware_profiles import measure
+from hardware_profiles import protocol as measure
+from hardware_profiles import transports
+from hardware_profiles.device import Device
 from hardware_profiles.transports import _remote, ssh
 from hardware_profiles.transports import _ssh_client as client
+from hardware_profiles.transports._base import STORED
 from search_spaces.errors import InputError
 from tests.hardware_profiles.fixtures.devices import (  # noqa: F401 - fixtures
     NASTY,
@@ -133,7 +136,7 @@ REFUSED = {
     "a broken Python": (lambda server, tmp: {"python": "false"}, "false on .* ended with code 1: ssh said nothing"),
     "an unknown host": (lambda server, tmp: {"options": _known(server, "/dev/null")}, "host key .* is not known here"),
     "a changed host": (lambda server, tmp: {"options": _known(server, _changed(server, tmp))}, "another host key than"),
-    "an unknown option": (lambda server, tmp: {"options": {"NoSuchOption": 1}}, "does not take a setting .*nosuch"),
+    "a bad option": (lambda server, tmp: {"options": {"Ciphers": "no-such"}}, "does not take a setting .*no-such"),
 }
 
 
@@ -208,17 +211,87 @@ def test_without_a_client(server: Server, monkeypatch: pytest.MonkeyPatch) -> No
     {"host": "a", "options": {"ProxyCommand": "touch canary"}}, {"host": "a", "options": {"proxycommand": "a"}},
     {"host": "a", "options": {"LocalCommand": "a"}}, {"host": "a", "options": {"A B": "c"}},
     {"host": "a", "options": {"Port": "1\n2"}}, {"host": "a", "options": {"BatchMode": "no"}},
+    {"host": "a", "options": {"SmartcardDevice": "canary.so"}}, {"host": "a", "options": {"PKCS11Provider": "a.so"}},
+    {"host": "a", "options": {"SecurityKeyProvider": "a.so"}}, {"host": "a", "options": {"ControlPath": "a"}},
+    {"host": "a", "options": {"SendEnv": "*"}}, {"host": "a", "options": {"ClearAllForwardings": "no"}},
+    {"host": "a", "options": {"LocalForward": "1 a:1"}}, {"host": "a", "options": {"AnOptionOfTomorrow": "1"}},
+    {"host": "a", "options": {"ProxyJump": "a;touch canary"}}, {"host": "a", "options": {"User": "$(touch canary)"}},
+    {"host": "a", "options": {"StrictHostKeyChecking": "accept-new"}},
+    {"host": "a", "options": {"HostKeyAlias": "touch canary #"}}, {"host": "a", "identity": "-oProxyCommand=a"},
+    {"host": "a", "identity": "a\nb"},
 ], ids=str)
 def test_settings_that_could_run_something_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        ssh.Settings(**settings)
+        ssh.SshSettings(**settings)
 
 
 @pytest.mark.parametrize("host", ["pi4", "pi@raspberrypi.local", "user.name@10.0.0.7", "fe80::1%eth0", "a_b-c"])
 def test_hosts_that_are_allowed_come_after_the_options(host: str) -> None:
-    words = client.command(ssh.Settings(host=host, options={"Compression": True}), {"mode": "check"})
+    words = client.command(ssh.SshSettings(host=host, options={"Compression": True}), {"mode": "check"})
     assert words[words.index("--") + 1] == host and "Compression=yes" in words and len(words) == words.index("--") + 3
     assert words.index("BatchMode=yes") < words.index("Compression=yes")
+
+
+def test_what_is_refused_is_named_with_the_place_it_belongs_to() -> None:
+    with pytest.raises(ValidationError, match=r"'SmartcardDevice' is not allowed here; write it into ~/.ssh/config"):
+        ssh.SshSettings(host="a", options={"SmartcardDevice": "a.so"})
+
+
+def test_a_file_of_known_hosts_that_a_device_names_is_not_written() -> None:
+    words = client.command(ssh.SshSettings(host="a", options={"userknownhostsfile": "~/.bashrc"}), {"mode": "check"})
+    at = words.index("userknownhostsfile=~/.bashrc")  # of an option that comes twice, ssh takes the first
+    assert {"StrictHostKeyChecking=yes", "UpdateHostKeys=no"} <= set(words[:at])
+
+
+def test_a_stored_profile_opens_and_is_refused_when_it_is_used() -> None:
+    transport = {"kind": "ssh", "host": "a", "options": {"SmartcardDevice": "a.so"}}
+    data = {"schema_version": 1, "name": "old", "kind": "cpu", "runtime": "onnx-runtime", "transport": transport}
+    with pytest.raises(ValidationError, match="SmartcardDevice"):
+        Device(**data)
+    stored = Device.model_validate(data, context=STORED)
+    with pytest.raises(InputError, match="old: transport.options: 'SmartcardDevice' is not allowed here"):
+        transports.make(stored.transport, "old")
+
+
+PLANTED = ("argparse", "json", "contextlib", "__future__", "sitecustomize", "base64", "runpy")
+
+
+def plant(folder: Path, canary: Path) -> None:
+    """Modules that leave their names behind when they are imported."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in PLANTED:
+        (folder / f"{name}.py").write_text(f"open({str(canary)!r}, 'a').write('{name} ')\n", "utf-8")
+
+
+@pytest.mark.parametrize("kind", ["local", "ssh", "by hand"])
+def test_modules_beside_a_job_are_not_imported(kind: str, request: pytest.FixtureRequest, tmp_path: Path,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever can write to a shared folder must not run code as the one who profiles in it."""
+    canary, job, lines = tmp_path / "canary", make_job(tmp_path / "job"), []
+    plant(job.folder, canary)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep + os.environ.get("PYTHONPATH", ""))  # an empty one: where Python is
+    if kind == "local":
+        (job.folder / "runtime.py").write_text("raise SystemExit('planted')\n", "utf-8")
+        transport("local").run(job, lines.append)
+    elif kind == "ssh":
+        server, store = request.getfixturevalue("server"), tmp_path / "store"
+        made = transport("ssh", **server.settings(folder=str(store)))
+        plant(store, canary)
+        put = ssh.SshTransport._send
+
+        def planted(self: Any, job: Any) -> None:
+            put(self, job)
+            plant(next((store / "jobs").iterdir()), canary)
+
+        monkeypatch.setattr(ssh.SshTransport, "_send", planted)
+        made.run(job, lines.append)
+    else:
+        job.write("results.jsonl")
+        monkeypatch.delenv("PYTHONPATH")
+        subprocess.run([sys.executable, "measure.py", "."], cwd=job.folder, check=True, capture_output=True)
+        lines += [json.loads(line) for line in (job.folder / "results.jsonl").read_text("utf-8").splitlines()]
+    assert [line["round"] for line in lines if "seconds" in line] == [0, 1, 2]
+    assert not canary.exists(), canary.read_text()
 
 
 @pytest.mark.parametrize("module", [measure, _remote])

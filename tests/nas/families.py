@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nas import cli, train
-from nas.run_dir import RunDir
+from nas import cli
+from nas.core import evaluation as train
+from nas.core.run_dir import RunDir
 from tests.nas import runs
-from tests.nas.search.made_up import write_profile
-from tests.nas.search.test_families import CLASSIFIER, DATA, SETTINGS, TRANSLATOR
+from tests.nas.stages.search.made_up import write_profile
+from tests.nas.stages.search.test_families import CLASSIFIER, DATA, SETTINGS, TRANSLATOR
 
 TASKS = ("lm", "classification", "translation")
 SPACES = {"lm": runs.SPACE, "classification": CLASSIFIER, "translation": TRANSLATOR}

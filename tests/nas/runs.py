@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nas import progress
+from nas.core import metrics as progress
 
 SPACE = """
 {schema_version: 1, name: toy, family: lm, vocab_size: 60, context: 8, width: [8, 12],

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from nas import tasks
-from nas.run_dir import RunDir
-from nas.subnet import Facts, Made, Subnet, write_subnet
-from nas.train import load_supernet, prepare, score
+from nas.core.evaluation import load_supernet, prepare, score
+from nas.core.run_dir import RunDir
+from nas.core.subnet import Made, Subnet, SubnetFacts, write_subnet
 from search_spaces import Architecture
 from supernet import extract
 
@@ -19,6 +19,6 @@ def write_extracted(run: str, arch: Architecture | None = None, folder: Path | N
     arch = arch or prepared.space.smallest()
     model = extract(load_supernet(opened, prepared.space), arch)
     metrics = score(model, arch, tasks.get(config.task), prepared, config.training, full=True)
-    facts = Facts(key=arch.key, task=config.task, run=str(opened.path), data=config.data, labels=prepared.labels,
+    facts = SubnetFacts(key=arch.key, task=config.task, run=str(opened.path), data=config.data, labels=prepared.labels,
                   costs={"params": 7.0}, made=(Made(stage="extract", metrics=metrics),))
     return write_subnet(folder or opened.path / "subnets" / arch.key[:12], model, prepared.tokenizer, facts)

@@ -3,11 +3,12 @@ from collections import Counter
 import pytest
 import torch
 
-from nas.costs import count
-from nas.published import check_number, delight_depth, part_params
-from search_spaces import Architecture, kinds
+from nas.core.costs import count
+from nas.core.published import check_number, delight_depth, part_params
+from search_spaces import Architecture
+from search_spaces import registry as kinds
 from search_spaces.errors import InputError
-from search_spaces.loader import space_from_data
+from search_spaces.files.loader import space_from_data
 from search_spaces.published import catalogue
 from search_spaces.published.catalogue import load_published, names, numbers, single_architecture
 from supernet import Transformer

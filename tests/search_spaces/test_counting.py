@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from search_spaces import SearchSpace
-from search_spaces.inventory import inventory
+from search_spaces.space.inventory import inventory
 from search_spaces.units import plan
 from tests.search_spaces.writing import small
 

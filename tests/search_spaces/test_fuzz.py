@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from search_spaces import Architecture, InputError, load_space, shipped_spaces
-from search_spaces.loader import space_from_data, space_from_text
+from search_spaces.files.loader import space_from_data, space_from_text
 
 TEXTS = {name: files("search_spaces").joinpath(f"{name}.yaml").read_text("utf-8") for name in shipped_spaces()}
 DATA = {name: yaml.safe_load(text) for name, text in TEXTS.items()}

@@ -8,9 +8,9 @@ import optuna
 import pytest
 
 from search_spaces import InputError, load_space, shipped_spaces
-from search_spaces.alternatives import stack_assignments
-from search_spaces.genotype import extreme
-from search_spaces.loader import space_from_data
+from search_spaces.files.loader import space_from_data
+from search_spaces.space.choices import stack_assignments
+from search_spaces.space.genotype import extreme
 
 SPACE = load_space("lm-tiny")
 

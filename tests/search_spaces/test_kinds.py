@@ -6,8 +6,9 @@ import types
 
 import pytest
 
-from search_spaces import InputError, kinds, plugins
-from search_spaces.schema import Dim, Kind
+from search_spaces import InputError, plugins
+from search_spaces import registry as kinds
+from search_spaces.kind import Dim, Kind
 
 
 class Block:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search_spaces.layers import Scaling, Sharing, every_other
+from search_spaces.space.layers import Scaling, Sharing, every_other
 
 
 def test_half_of_sixteen_layers_is_every_other_one() -> None:

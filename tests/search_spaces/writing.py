@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from search_spaces import SearchSpace
-from search_spaces.loader import space_from_data
+from search_spaces.files.loader import space_from_data
 
 LM: dict[str, Any] = {
     "schema_version": 1,

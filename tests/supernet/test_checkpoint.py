@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from search_spaces import InputError
-from supernet import Supernet, checkpoint
-from supernet.checkpoint import Checkpoints, load_tensors, newest_step, read_progress
-from supernet.fit import fit
-from supernet.training import Trainer
+from supernet import Supernet
+from supernet.train import checkpoint
+from supernet.train.checkpoint import Checkpoints, load_tensors, newest_step, read_progress
+from supernet.train.fit import fit
+from supernet.train.step import Trainer
 from tests.supernet.toys import LM, Rows, plain_trainer, recipe, same, snapshot, supernet_trainer
 
 EVERYTHING = {"dropout": 0.2, "layerdrop": 0.3, "accumulate": 2, "batch_size": 2, "ema": 0.9, "steps": 6,
@@ -160,7 +161,7 @@ def test_a_damaged_one_is_told_in_one_sentence(tmp_path, name, damage):
         checkpoints.load_newest(plain_trainer())
     said = str(caught.value)
     assert said.startswith(str(path)) and "\n" not in said
-    assert "delete its folder to go on from the checkpoint before" in said
+    assert "delete its folder to resume from the checkpoint before" in said
 
 
 def test_another_schema_is_told(tmp_path):

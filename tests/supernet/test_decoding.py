@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from search_spaces import InputError, kinds, load_space, shipped_spaces
-from search_spaces.loader import space_from_text
-from search_spaces.schema import Kind
+from search_spaces import InputError, load_space, shipped_spaces
+from search_spaces import registry as kinds
+from search_spaces.files.loader import space_from_text
+from search_spaces.kind import Kind
 from supernet import Transformer, extract
 from tests.parity import randomised
 from tests.supernet import toys

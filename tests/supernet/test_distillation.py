@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from supernet.batch import IGNORE
-from supernet.distillation import label_loss, labelled, soft_loss, soft_targets
+from supernet.train.losses import label_loss, labelled, soft_loss, soft_targets
 
 
 def drawn(*shape, seed=0, scale=3.0):
@@ -48,7 +48,7 @@ def test_the_gradient_takes_the_memory_of_the_students_logits():
 def test_losses_do_not_depend_on_how_many_rows_are_taken_at_a_time(monkeypatch):
     logits, targets, labels = drawn(5, 7), drawn(5, 7, seed=1).softmax(-1), LABELS
     whole = soft_loss(logits, targets), label_loss(logits, labels)
-    monkeypatch.setattr("supernet.distillation.ROWS", 2)
+    monkeypatch.setattr("supernet.train.losses.ROWS", 2)
     assert (soft_loss(logits, targets), label_loss(logits, labels)) == whole
 
 

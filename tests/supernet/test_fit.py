@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from search_spaces import InputError
-from supernet.checkpoint import Checkpoints
-from supernet.fit import fit
+from supernet.train.checkpoint import Checkpoints
+from supernet.train.fit import fit
 from tests.supernet.test_training import spoil
 from tests.supernet.toys import plain_trainer, same, snapshot
 

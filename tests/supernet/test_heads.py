@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from search_spaces import Architecture, SearchSpace
-from search_spaces.loader import space_from_text
+from search_spaces.files.loader import space_from_text
 from search_spaces.units import plan
 from supernet import Transformer
-from supernet.heads import attentions, gated, importance, least_important, without
+from supernet.compression.heads import attentions, gated, importance, least_important, without
 from tests.parity import batch as inputs_of
 from tests.supernet.toys import LM, Rows, plain_trainer
 
@@ -114,7 +114,7 @@ def test_a_head_that_says_nothing_is_the_first_to_go() -> None:
     model = randomised(arch)
     path, (name, each) = next((path, found) for path, found in attentions(model).items() if found[1].n_heads == 2)
     with torch.no_grad():
-        each.o.weight[:, each.head_dim :] = 0
+        model.get_submodule(f"{name}.{each.output}").weight[:, each.head_dim :] = 0
     scores = importance(model, [Rows().batch(0, 4, 0)])
     assert scores[path][1] == 0 and name.startswith(path)
     assert least_important(model, scores, 1) == {path: [1]}

@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from search_spaces import InputError, kinds
-from search_spaces.loader import space_from_text
-from search_spaces.schema import Kind
+from search_spaces import InputError
+from search_spaces import registry as kinds
+from search_spaces.files.loader import space_from_text
+from search_spaces.kind import Kind
 from supernet import Supernet, Transformer, extract
 from supernet.layout import Layout
 

@@ -7,14 +7,14 @@ import torch
 import torch.nn.functional as F
 
 from search_spaces import InputError
-from search_spaces.loader import space_from_text
+from search_spaces.files.loader import space_from_text
 from supernet import Transformer
 from supernet.batch import IGNORE, Batch
-from supernet.distillation import attention_loss, feature_loss, teacher_loss
-from supernet.lessons import LOSSES, Pair, Teacher, Teaching, layer_pairs
-from supernet.sampling import Fixed
-from supernet.theseus import layer_ends
-from supernet.training import Trainer
+from supernet.train.losses import attention_loss, feature_loss, teacher_loss
+from supernet.train.step import Trainer
+from supernet.train.strategy import Fixed
+from supernet.train.teaching import LOSSES, Pair, Teacher, Teaching, layer_pairs
+from supernet.train.theseus import layer_ends
 from tests.supernet.toys import LM, SEQ2SEQ, Rows, plain_trainer, recipe, same, snapshot
 
 ENCODER = space_from_text("""

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from search_spaces.loader import space_from_text
+from search_spaces.files.loader import space_from_text
 from supernet import Transformer
 
 SPACE = space_from_text("""

@@ -5,8 +5,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from supernet.parallel import Workers
-from supernet.training import Trainer
+from supernet.train.parallel import Workers
+from supernet.train.step import Trainer
 from tests.supernet.toys import Rows, supernet_trainer
 
 SETTINGS = {"data": Rows(ragged=True), "dtype": torch.float64, "batch_size": 5, "accumulate": 2, "layerdrop": 0.3,
@@ -20,7 +20,7 @@ def _worker(rank, folder):
     trainer = Trainer(alone.model, alone.strategy, alone.recipe, alone.data, workers)
     reports = [trainer.step() for _ in range(3)]
     found = {"tensors": trainer.tensors(), "losses": [report.losses for report in reports],
-             "tokens": trainer.progress.tokens, "told": workers.told(float(rank) + 0.5),
+             "tokens": trainer.progress.tokens, "told": workers.broadcast(float(rank) + 0.5),
              "agree": (workers.agree(rank == 1), workers.agree(False))}
     torch.save(found, f"{folder}/{rank}.pt")
     dist.destroy_process_group()
@@ -58,4 +58,4 @@ def test_one_asks_for_all_and_the_first_tells_all(together):
 def test_one_alone_needs_no_group():
     workers, losses = Workers(), torch.ones(2)
     assert workers.reduce(torch.nn.Linear(1, 1).parameters(), losses) is losses
-    assert (workers.agree(True), workers.agree(False), workers.told(1.5)) == (True, False, 1.5)
+    assert (workers.agree(True), workers.agree(False), workers.broadcast(1.5)) == (True, False, 1.5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from search_spaces.loader import space_from_text
+from search_spaces.files.loader import space_from_text
 from supernet import Transformer
 from supernet.pretrained import save_model
 

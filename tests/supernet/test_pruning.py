@@ -11,12 +11,12 @@ from safetensors.torch import load_file, save_file
 
 from search_spaces import InputError
 from supernet import Transformer
-from supernet.matrices import Reweighted, matrices, plain_model
+from supernet.compression.matrices import Reweighted, matrices, plain_model
+from supernet.compression.pruning import magnitude_masks, masked, sparsity, weights, zeros
+from supernet.compression.quantised import DYNAMIC, Quantisation, dequantised, quantise
+from supernet.compression.sparse import is_sparse, pack, unpack
 from supernet.pretrained import QUANTISATION, WEIGHTS, load_model, save_model
-from supernet.pruning import magnitude_masks, masked, sparsity, weights, zeros
-from supernet.quantised import DYNAMIC, Quantisation, dequantised, quantise
-from supernet.sparse import is_sparse, pack, unpack
-from supernet.training import Trainer
+from supernet.train.step import Trainer
 from tests.supernet.toys import LM, Rows, plain_trainer
 
 

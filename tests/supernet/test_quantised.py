@@ -14,12 +14,12 @@ from safetensors.torch import load_file, save_file
 from search_spaces import InputError
 from supernet import Transformer
 from supernet.batch import Batch
-from supernet.calibration import calibrate
-from supernet.matrices import Reweighted, Weight, matrices
+from supernet.compression.calibration import calibrate
+from supernet.compression.matrices import Reweighted, Weight, matrices
+from supernet.compression.quantised import DYNAMIC, STATIC, Quantisation, Quantised, dequantised, quantise
+from supernet.compression.rounding import Int8Matrix, to_int8
 from supernet.pretrained import QUANTISATION, WEIGHTS, load_model, save_model, stored
-from supernet.quantised import DYNAMIC, STATIC, Quantisation, Quantised, dequantised, quantise
-from supernet.rounding import Int8, to_int8
-from supernet.training import Trainer, run_model
+from supernet.train.step import Trainer, run_model
 from tests.supernet.toys import LM, SEQ2SEQ, Rows, plain_trainer, recipe
 
 INT4 = Quantisation(scheme="int4", group=32)
@@ -118,7 +118,7 @@ def test_rounding_while_training_is_what_runs_afterwards(trained: Transformer) -
     fixed = made(trained, "int8-static")
     for scales in ({}, {name: fixed.input_scales(name) for name in fixed.inputs}):
         aware = Reweighted(trained, lambda name, weight, scales=scales: Weight.of(
-            Int8(*to_int8(weight), scales.get(name)))).eval()
+            Int8Matrix(*to_int8(weight), scales.get(name)))).eval()
         assert torch.equal(aware(tokens), (fixed if scales else quantise(trained, DYNAMIC))(tokens))
     aware(tokens).sum().backward()
     assert all(each.grad is not None for each in aware.parameters())
@@ -161,7 +161,7 @@ def test_what_cannot_be_quantised_says_so(trained: Transformer) -> None:
 
 
 @pytest.mark.parametrize(("change", "says"), [
-    ("{", "is damaged"),
+    ("{", "not valid JSON at line 1, column 2"),
     ({"scheme": "int3"}, "is damaged (scheme"),
     ({"schema_version": 2}, "is damaged (schema_version"),
     ({"group": 8}, "group is what int4 needs"),

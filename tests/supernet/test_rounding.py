@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from supernet.dextra import GroupLinear
-from supernet.matrices import Weight
-from supernet.rounding import MOST, Int4, Int8, pack, to_int4, to_int8, unpack
+from supernet.compression.matrices import Weight
+from supernet.compression.rounding import MOST, Int4Matrix, Int8Matrix, pack, to_int4, to_int8, unpack
+from supernet.layers.dextra import GroupLinear
 
 SHAPES = [(5, 7), (12, 32), (1, 1), (3, 33), (4, 48, 6), (2, 5, 3)]
 
@@ -26,7 +26,7 @@ def matrix(shape: tuple[int, ...], seed: int = 0) -> torch.Tensor:
 def test_int8_is_half_a_step_off_at_most_and_the_same_when_done_twice(shape: tuple[int, ...]) -> None:
     weight = matrix(shape)
     q, scale = to_int8(weight)
-    kept = Int8(q.to(torch.int8), scale)
+    kept = Int8Matrix(q.to(torch.int8), scale)
     assert kept.q.dtype == torch.int8 and int(kept.q.abs().max()) == MOST
     assert bool(((kept.values() - weight).abs() <= scale.unsqueeze(1) / 2 * (1 + 1e-5)).all())
     again, _ = to_int8(kept.values())
@@ -45,7 +45,7 @@ def test_int4_is_half_a_step_off_at_most_and_keeps_zeros(shape: tuple[int, ...],
     assert q.dtype == zero.dtype == torch.uint8
     assert q.numel() == rows * -(-n // 2) and scale.numel() == rows * groups
     assert zero.numel() == rows * -(-groups // 2), "two values a byte, whatever the width"
-    kept = Int4(q, scale, zero, n, group)
+    kept = Int4Matrix(q, scale, zero, n, group)
     steps = scale.float().repeat_interleave(group, -1)[..., :n].movedim(-1, 1)
     assert kept.values().shape == weight.shape
     assert bool(((kept.values() - weight).abs() <= steps / 2 * (1 + 1e-5)).all())
@@ -60,7 +60,7 @@ def test_two_values_a_byte_come_back() -> None:
 
 def test_rows_are_those_of_the_table() -> None:
     table, ids = matrix((9, 5)), torch.tensor([[3, 0], [8, 3]])
-    for kept in (Int8(*to_int8(table)), Int4(*to_int4(table, 2), 5, 2)):
+    for kept in (Int8Matrix(*to_int8(table)), Int4Matrix(*to_int4(table, 2), 5, 2)):
         assert torch.equal(kept.rows(ids), kept.values()[ids])
 
 
@@ -78,7 +78,7 @@ def test_products_are_those_of_integers(fixed: bool) -> None:
         return inputs[use] if inputs is not None else x.abs().amax(-1, keepdim=True) / MOST
 
     q, scale = to_int8(torch.randn(6, 700))
-    kept, sx = Int8(q.to(torch.int8), scale, inputs), scale_of(x, 0)
+    kept, sx = Int8Matrix(q.to(torch.int8), scale, inputs), scale_of(x, 0)
     assert torch.equal(kept.linear(x), (integers(x, sx) @ q.long().T).float() * (sx * scale)), "exact up to 1040 terms"
 
     folded = back * scale
@@ -87,7 +87,7 @@ def test_products_are_those_of_integers(fixed: bool) -> None:
     assert torch.allclose(kept.turned(back), back @ kept.values(), atol=0.2)
 
     q, scale = to_int8(torch.randn(4, 5, 6))
-    kept, sx = Int8(q.to(torch.int8), scale, inputs), scale_of(grouped, 0)
+    kept, sx = Int8Matrix(q.to(torch.int8), scale, inputs), scale_of(grouped, 0)
     expected = torch.bmm(integers(grouped, sx), q.long()).float() * (sx * scale[:, None])
     assert torch.equal(kept.grouped(grouped), expected)
 
@@ -95,20 +95,20 @@ def test_products_are_those_of_integers(fixed: bool) -> None:
 def test_gradients_pass_straight_through_and_stop_outside_the_range() -> None:
     torch.manual_seed(0)
     weight, x = torch.randn(4, 8, requires_grad=True), torch.randn(5, 8, requires_grad=True)
-    Int8(*to_int8(weight)).linear(x).sum().backward()
+    Int8Matrix(*to_int8(weight)).linear(x).sum().backward()
     with torch.no_grad():
-        used = Int8(*to_int8(weight)).values()
+        used = Int8Matrix(*to_int8(weight)).values()
         seen = (x / (scale := x.abs().amax(-1, keepdim=True) / MOST)).round() * scale
     assert weight.grad is not None and torch.allclose(weight.grad, seen.sum(0).expand(4, 8), atol=1e-4)
     assert x.grad is not None and torch.allclose(x.grad, used.sum(0).expand(5, 8), atol=1e-4)
 
     x = torch.tensor([[0.5, 3.0]], requires_grad=True)
-    Int8(*to_int8(torch.ones(1, 2)), torch.tensor([1 / MOST, 0.0])).linear(x).sum().backward()
+    Int8Matrix(*to_int8(torch.ones(1, 2)), torch.tensor([1 / MOST, 0.0])).linear(x).sum().backward()
     assert x.grad is not None and x.grad.tolist() == [[pytest.approx(1.0), 0.0]]
 
 
 @pytest.mark.parametrize("make", [
-    lambda weight: Int8(*to_int8(weight)), lambda weight: Int4(*to_int4(weight, 4), weight.shape[1], 4)])
+    lambda weight: Int8Matrix(*to_int8(weight)), lambda weight: Int4Matrix(*to_int4(weight, 4), weight.shape[1], 4)])
 def test_modules_take_such_weights_as_their_own(make: object) -> None:
     torch.manual_seed(0)
     linear, table, grouped = nn.Linear(6, 4), nn.Embedding(7, 6), GroupLinear((6,), 3, 2)

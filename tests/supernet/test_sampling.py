@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from search_spaces import InputError, load_space
-from search_spaces.genotype import extreme
+from search_spaces.space.genotype import extreme
 from supernet import Supernet, extract
-from supernet.sampling import STRATEGIES, Progressive, drop_layers, generator, make_strategy
+from supernet.train.strategy import STRATEGIES, Progressive, drop_layers, generator, make_strategy
 from tests.supernet.toys import LM, SEQ2SEQ
 
 TINY = load_space("lm-tiny")

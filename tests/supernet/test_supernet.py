@@ -10,9 +10,9 @@ import torch
 import torch.multiprocessing as mp
 
 from search_spaces import InputError, load_space
-from search_spaces.loader import space_from_text
+from search_spaces.files.loader import space_from_text
 from supernet import Supernet, extract
-from supernet.parallel import reduce_gradients
+from supernet.train.parallel import reduce_gradients
 
 SPACE = load_space("lm-tiny")
 TOKENS = torch.arange(40).view(4, 10)

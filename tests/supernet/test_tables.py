@@ -9,7 +9,7 @@ import torch
 from search_spaces import load_space
 from search_spaces.units import plan
 from supernet.build import build_on_meta, build_unit
-from supernet.tables import Table
+from supernet.layers.tables import Table
 
 SPACES = ("lm-small", "hat-like", "delight-lm", "encoder-small")
 
@@ -28,7 +28,7 @@ def test_a_table_is_of_the_same_shape_where_nothing_is_computed(name: str) -> No
 
 def test_counting_does_not_load_the_compiler() -> None:
     """Which takes seconds, and comes with the first computation on the meta device."""
-    script = ("import sys; from nas.costs import count_params; from search_spaces import load_space\n"
+    script = ("import sys; from nas.core.costs import count_params; from search_spaces import load_space\n"
               "count_params(load_space('lm-small').largest()); count_params(load_space('hat-like').largest())\n"
               "print('torch._dynamo' in sys.modules)")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -8,10 +8,10 @@ import torch
 from search_spaces import InputError, load_space
 from search_spaces.units import SUBLAYERS, plan
 from supernet import Supernet, Transformer, extract
-from supernet.lessons import Teaching
-from supernet.sampling import Fixed
-from supernet.theseus import Theseus, _Mixed, layer_ends, mixture, predecessor, take_frame
-from supernet.training import Trainer, run_model
+from supernet.train.step import Trainer, run_model
+from supernet.train.strategy import Fixed
+from supernet.train.teaching import Teaching
+from supernet.train.theseus import Theseus, _Mixed, layer_ends, mixture, predecessor, take_frame
 from supernet.transformer import run
 from tests.supernet.test_lessons import SPACES, Same, batch_of
 from tests.supernet.toys import LM, recipe

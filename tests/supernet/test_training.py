@@ -10,10 +10,10 @@ from search_spaces import InputError
 from search_spaces.units import plan
 from supernet import Supernet, Transformer
 from supernet.batch import IGNORE, Batch
-from supernet.recipe import Recipe
-from supernet.sampling import Fixed
 from supernet.supernet import store_name, unit_entries
-from supernet.training import Trainer, in_bf16, make_optimiser, run_model
+from supernet.train.recipe import Recipe
+from supernet.train.step import Trainer, in_bf16, make_optimiser, run_model
+from supernet.train.strategy import Fixed
 from tests.supernet.toys import LM, SEQ2SEQ, Rows, plain_trainer, recipe, same, snapshot, supernet_trainer
 
 
@@ -241,7 +241,7 @@ class TestSkippedSteps:
         take(trainer, 5)
         before = snapshot(trainer)
         with pytest.raises(InputError, match=r"step 5: the gradient was not finite in 3 steps in a row; the last "
-                                             r"checkpoint is intact; train anew with an lr below 0\.25"):
+                                             r"checkpoint is intact; train again with an lr below 0\.25"):
             trainer.step()
         assert same(before, snapshot(trainer))
 

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 from search_spaces import Architecture, SearchSpace
-from search_spaces.loader import space_from_text
+from search_spaces.files.loader import space_from_text
 from supernet import Supernet, Transformer
 from supernet.batch import IGNORE, Batch
-from supernet.recipe import Recipe
-from supernet.sampling import Fixed, make_strategy
-from supernet.training import Trainer
+from supernet.train.recipe import Recipe
+from supernet.train.step import Trainer
+from supernet.train.strategy import Fixed, make_strategy
 
 LM = space_from_text("""
 {schema_version: 1, name: toy, family: lm, vocab_size: 20, context: 8, width: [8, 12],

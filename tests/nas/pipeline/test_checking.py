@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from hardware_profiles.runtimes import xnnpack
+from nas.pipeline.checking import in_file
 from nas.pipeline.reading import parse_pipeline
 from search_spaces import InputError
+from search_spaces.errors import Option, Setting
 from tests.nas.pipeline.test_pipeline import CONFIG
 from tests.nas.runs import SETTINGS, refused
 
@@ -27,7 +29,8 @@ def told(text: str) -> dict[str, str]:
 @pytest.mark.parametrize("mode", [(), ("--dry-run",)])
 def test_what_would_fail_hours_later_is_told_at_once_in_both_modes(
         mode: tuple[str, ...], capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nas.export.executorch.missing", lambda: "executorch is not installed; run `pip install it`")
+    monkeypatch.setattr("nas.stages.export.formats.executorch.missing",
+                        lambda: "executorch is not installed; run `pip install it`")
     Path("p.yaml").write_text(CONFIG.replace("text.txt", "/nope.txt") + "devices: [{device: cpux}]\n"
                               "export: [{format: onnx}, {format: executorch}]\n", "utf-8")
     before = sorted(Path().rglob("*"))
@@ -35,7 +38,7 @@ def test_what_would_fail_hours_later_is_told_at_once_in_both_modes(
     assert len(lines) == 3 and sorted(Path().rglob("*")) == before
     for says in ("p.yaml: devices.0.device: 'cpux' is unknown; allowed: ", "; did you mean cpu?",
                  "p.yaml: data.train: /nope.txt: no such file",
-                 "p.yaml: export.1.format: cannot be written here: executorch is not installed; run `pip install it`"):
+                 "p.yaml: export.1.format: executorch cannot be written here: executorch is not installed; run "):
         assert any(says in line for line in lines), lines
 
 
@@ -93,7 +96,7 @@ def test_wrong_settings_are_named_as_in_the_file_and_all_at_once() -> None:
     (("pick:", "devices: [{device: cpu, budget: soon}]\npick:"), "devices.0.budget", "'soon' is not allowed"),
     (("pick:", "devices: [{device: a100-estimated, check: 3}]\npick:"), "devices.0.check", "take 0"),
     (("vocab_size: '60'", "colour: red"), "data.colour", "unknown; allowed: train"),
-    (("train: text.txt", "train: text.txt, valid: ."), "data.valid", ".: is no file that can be read"),
+    (("train: text.txt", "train: text.txt, valid: ."), "data.valid", ".: is a folder; name a file in it"),
     (("task: lm", "task: translation"), "task", "needs a space of the family seq2seq"),
 ])
 def test_every_part_is_checked(change: tuple[str, str], key: str, says: str) -> None:
@@ -114,3 +117,12 @@ def test_a_device_without_its_runtime_is_told_unless_it_is_profiled(monkeypatch:
 @pytest.mark.parametrize("text", ["[1, 2]", "3", "{1: 2}"])
 def test_what_is_no_config_is_told(text: str) -> None:
     assert told(text)
+
+
+def test_what_a_stage_refuses_is_named_by_its_key_in_the_file() -> None:
+    said = in_file("p.yaml", "profile", InputError(Option("budget"), "2s is too little"))
+    assert str(said) == "p.yaml: devices.budget: 2s is too little"
+    advice = in_file("p.yaml", "train", InputError(Option("data"), f"give {Setting('data', 'encoding', 'latin-1')}"))
+    assert str(advice) == "p.yaml: training.data: give encoding: latin-1"
+    other = InputError("runs/p", "is damaged")
+    assert in_file("p.yaml", "profile", other) is other

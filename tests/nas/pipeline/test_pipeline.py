@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,12 +16,13 @@ import pytest
 from rich.console import Console
 
 from hardware_profiles.runtimes import torch_eager
+from nas.core.run_dir import RunDir
+from nas.core.stopping import Stopped
 from nas.pipeline import stages
 from nas.pipeline.reading import parse_pipeline
 from nas.pipeline.stages import STAGES, after
-from nas.run_dir import RunDir
-from tests.nas.profiling.made_up import made_up_seconds
 from tests.nas.runs import nas, refused
+from tests.nas.stages.profile.made_up import made_up_seconds
 
 DEVICE = """
 {schema_version: 1, name: here, description: a machine of made-up times, kind: cpu, runtime: torch-eager,
@@ -51,9 +53,9 @@ def device(monkeypatch: pytest.MonkeyPatch, config: Path) -> str:
     """A device whose times follow from what is run; gives a config that names it."""
     monkeypatch.setattr(torch_eager, "load", lambda module, inputs, options: partial(float, made_up_seconds(module,
                                                                                                             inputs)))
-    monkeypatch.setattr("nas.profiling.stage.fit_memory", lambda *_: None)
+    monkeypatch.setattr("nas.stages.profile.profiling.measurable", lambda _: False)
     Path("here.yaml").write_text(DEVICE, "utf-8")
-    text = CONFIG + "devices: [{device: here.yaml, budget: 1s, check: 4}]\n"
+    text = CONFIG + "devices: [{device: here.yaml, budget: 1m, check: 4}]\n"
     config.write_text(text, "utf-8")
     return text
 
@@ -73,22 +75,22 @@ def made(run: str = "p") -> dict[str, bytes]:
 def test_everything_is_done_once_and_then_nothing(config: Path, device: str, capsys: Any) -> None:
     code, out, err = nas(capsys, "run", "p.yaml")
     assert (code, err) == (0, ""), err
-    assert set(stage_lines(out).values()) == {"begins"} and Path("runs/p/report.html").is_file()
+    assert set(stage_lines(out).values()) == {"running"} and Path("runs/p/report.html").is_file()
     subnets = sorted(path.name for path in Path("runs/p/subnets").iterdir() if not path.name.startswith("."))
     assert len(subnets) == 2 and subnets[1] == f"{subnets[0]}-retrained"
     facts = json.loads(Path("runs/p/subnets", subnets[1], "metrics.json").read_text("utf-8"))
     assert facts["measured"] and [each["stage"] for each in facts["made"]] == ["extract", "retrain"]
     before = made()
     code, out, _ = nas(capsys, "run", "p.yaml")
-    assert code == 0 and set(stage_lines(out).values()) == {"skipped: done already"} and made() == before
+    assert code == 0 and set(stage_lines(out).values()) == {"skipped, already done"} and made() == before
     data = json.loads(nas(capsys, "run", "p.yaml", "--dry-run", "--json")[1])
-    assert [row["does"] for row in data["plan"]] == ["done already"] * len(data["plan"])
+    assert [row["does"] for row in data["plan"]] == ["done"] * len(data["plan"])
 
     config.write_text(device.replace("trials: 8", "trials: 9"), "utf-8")
     code, out, err = nas(capsys, "run", "p.yaml")
     told = stage_lines(out)
     assert (code, err) == (0, "")
-    assert {name for name, does in told.items() if does == "skipped: done already"} == {"prepare", "profile", "train"}
+    assert {name for name, does in told.items() if does == "skipped, already done"} == {"prepare", "profile", "train"}
     assert len(Path("runs/p/trials.csv").read_text("utf-8").splitlines()) == 10
     config.write_text(device.replace("steps: 4", "steps: 5"), "utf-8")
     assert "steps is 4 in the run, asked for 5" in refused(capsys, "run", "p.yaml")
@@ -99,7 +101,7 @@ def test_everything_is_done_once_and_then_nothing(config: Path, device: str, cap
 def test_another_run_keeps_the_prices_that_are_there(config: Path, device: str, capsys: Any) -> None:
     assert nas(capsys, "run", "p.yaml")[0] == 0
     table = Path("runs/profiles/here/table.csv").read_bytes()
-    config.write_text(device.replace("run: p", "run: q").replace("budget: 1s", "budget: 2s"), "utf-8")
+    config.write_text(device.replace("run: p", "run: q").replace("budget: 1m", "budget: 2m"), "utf-8")
     code, out, _ = nas(capsys, "run", "p.yaml")
     assert code == 0 and "here.yaml was profiled for this space before, which is kept" in out
     assert Path("runs/profiles/here/table.csv").read_bytes() == table
@@ -112,9 +114,14 @@ def test_estimated_devices_are_not_measured_on(config: Path, monkeypatch: pytest
     both = parse_pipeline(CONFIG + "devices: [{device: a100-estimated}, {device: cpu}]\n", "p.yaml")
     assert not measure.wanted(estimated) and measure.wanted(both)
     asked: list[Any] = []
-    monkeypatch.setattr("nas.measure_command.run", lambda names, devices, *rest: asked.extend(devices))
-    with pytest.raises(stages.StoppedError):
-        measure.do(stages.Work(both, Console(quiet=True)))
+
+    def stopped(request: Any, progress: Any) -> None:
+        asked.extend(request.device)
+        raise Stopped
+
+    monkeypatch.setattr("nas.stages.measure.run.run", stopped)
+    with pytest.raises(Stopped):
+        measure.do(stages.PipelineState(both, Console(quiet=True)))
     assert asked == ["cpu"]
 
 
@@ -131,6 +138,7 @@ def test_a_killed_pipeline_ends_as_one_that_was_not(config: Path) -> None:
     code = """
 import os, signal, sys
 from nas.cli import main
+from nas.core.stopping import Stopped
 from nas.pipeline import stages
 name, when = sys.argv.pop(1).split("/")
 stage = next((each for each in stages.STAGES if each.name == name), stages.Stage)
@@ -160,11 +168,11 @@ main()
 
 def test_ctrl_c_says_how_to_go_on(config: Path, capsys: Any, monkeypatch: Any) -> None:
     def stopped(*rest: Any) -> None:
-        raise stages.StoppedError
+        raise Stopped
 
     monkeypatch.setattr(stages.Train, "do", stopped)
     code, _, err = nas(capsys, "run", "p.yaml")
-    assert code == 130 and "go on with: nas run p.yaml" in err
+    assert code == 130 and "resume with: nas run p.yaml" in err
     monkeypatch.undo()
 
 
@@ -188,7 +196,8 @@ def test_init_writes_a_config_that_can_be_run(here: Path, capsys: Any) -> None:
     code, out, err = nas(capsys, "init", "--yes")
     assert (code, err) == (0, "") and "nas run pipeline.yaml" in out
     code, out, err = nas(capsys, "run", "pipeline.yaml", "--dry-run")
-    assert (code, err) == (0, "") and out.count("to do") == 8 and "runs" not in out.replace("nas run", "")
+    assert (code, err) == (0, "") and len(re.findall(r"^\w+ +run ", out, re.M)) == 8
+    assert "runs" not in out.replace("nas run", "")
     assert not Path("runs").exists()
     assert "exists; name another" in refused(capsys, "init", "--yes")
     assert "--from: 'dinner' is no stage" in refused(capsys, "run", "pipeline.yaml", "--from", "dinner")

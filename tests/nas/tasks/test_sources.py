@@ -151,7 +151,7 @@ def test_the_hub(prepare: Prepare, hub: ModuleType) -> None:
 
 
 def test_the_hub_says_what_is_wrong(prepare: Prepare, hub: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="--data: hf: cannot load 'org/none': no org/none"):
+    with pytest.raises(InputError, match="data: hf: cannot load 'org/none': no org/none"):
         prepare("lm", {"hf": "org/none"})
     with pytest.raises(InputError, match="has no column 'words'; it has: text, label, translation"):
         prepare("lm", {"hf": "org/reviews", "text": "words"})
@@ -160,15 +160,37 @@ def test_the_hub_says_what_is_wrong(prepare: Prepare, hub: ModuleType, monkeypat
         prepare("lm", {"hf": "org/reviews"})
 
 
-def test_data_that_are_not_there_are_told_without_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checking_reads_the_data_as_preparing_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = tasks.get("lm")
-    (tmp_path / "a.txt").write_bytes(b"\xff not read")
+    (tmp_path / "a.txt").write_bytes(b"\xff is latin-1\n" * 40)
     task.check_data({})
-    task.check_data({"train": str(tmp_path / "a.txt")})
+    task.check_data({"train": str(tmp_path / "a.txt"), "encoding": "latin-1"})
+    with pytest.raises(InputError, match=r"data: train: .*a.txt: byte 0 \(line 1\) is not utf-8; give data enc"):
+        task.check_data({"train": str(tmp_path / "a.txt")})
     with pytest.raises(InputError) as caught:
         task.check_data({"train": "/nope.txt", "valid": str(tmp_path)})
     assert [str(fault) for fault in caught.value.faults] == [
-        "train: /nope.txt: no such file", f"valid: {tmp_path}: is no file that can be read"]
+        "train: /nope.txt: no such file", f"valid: {tmp_path}: is a folder; name a file in it"]
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(InputError, match="hf: needs the package datasets"):
         task.check_data({"hf": "org/reviews"})
+
+
+def test_parallel_files_whose_names_differ_anywhere(prepare: Prepare, files: Files, tmp_path: Path) -> None:
+    for language in ("en", "de"):
+        (tmp_path / language).mkdir()
+        (tmp_path / f"pairs.{language}").rename(tmp_path / language / "train.txt")
+    prepared = prepare("translation", {"train": tmp_path / "*" / "train.txt", "source": "en", "target": "de"})
+    assert len(prepared.train) == 54
+
+
+def test_a_csv_with_another_delimiter(prepare: Prepare, tmp_path: Path) -> None:
+    lines = [f'{i};"{sentence(i)};\nit says";c{i % 3}' for i in range(60)]
+    (tmp_path / "a.csv").write_text("no;the review;how good\n" + "\n".join(lines), "utf-8")
+    data = {"train": tmp_path / "a.csv", "text": "the review", "label": "how good"}
+    with pytest.raises(InputError, match=r"has no column 'the review'; it has: no;the review;how good; is the "
+                                         r"delimiter ';'\? give data delimiter=';'"):
+        prepare("classification", data)
+    assert prepare("classification", {**data, "delimiter": ";"}).labels == ("c0", "c1", "c2")
+    with pytest.raises(InputError, match="delimiter: is ';;'; allowed: one character"):
+        prepare("classification", {**data, "delimiter": ";;"})

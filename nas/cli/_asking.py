@@ -1,0 +1,74 @@
+"""The questions of `nas init` on a terminal, and how it shows the data as it understood them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.prompt import Prompt
+
+from nas.terminal.commands import command_line
+from nas.terminal.tables import table
+from search_spaces import InputError
+
+if TYPE_CHECKING:
+    from nas.pipeline.answers import Data
+    from nas.pipeline.init import Question
+
+CELL = 50
+"""Characters of a cell that are shown."""
+
+
+def is_terminal() -> bool:
+    """Whether somebody can answer."""
+    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+
+
+class Asking:
+    """Asks on a terminal; takes every default where nobody can answer."""
+
+    def __init__(self, console: Console, yes: bool) -> None:
+        self.console, self.silent = console, yes or not is_terminal()
+
+    def ask(self, question: Question) -> str:
+        """An answer that passes the check. Raises InputError where a default does not, or input ends."""
+        if self.silent:
+            question.check(question.default)
+            return question.default
+        if question.note:
+            self._print(question.note)
+        offered = f" [{', '.join(question.allowed)}]" if question.allowed else ""
+        while True:
+            try:
+                answer = Prompt.ask(f"{question.text}{offered}".replace("[", "\\["), default=question.default,
+                                    console=self.console)
+                question.check(answer)
+                return answer
+            except EOFError:
+                raise InputError("nas init", f"the input ended at {question.text!r}; give --{question.key}, or --yes "
+                                             "for the default of every question") from None
+            except InputError as error:
+                self._print("; ".join(fault.says for fault in error.faults))
+
+    def show(self, data: Data) -> None:
+        """The first rows and the options."""
+        if data.says:
+            self._print(f"{data.data.get('train', 'data')}: {data.says}"
+                        + (f", {data.data['encoding']}" if "encoding" in data.data else ""))
+        if data.rows:
+            names = data.columns if len(data.columns) == len(data.rows[0]) else [""] * len(data.rows[0])
+            made = table(*names)
+            for row in data.rows:
+                made.add_row(*(_cut(cell) for cell in row))
+            self.console.print(made)
+        for note in data.notes:
+            self._print(note)
+
+    def _print(self, text: str) -> None:
+        self.console.print(command_line(text), markup=False, soft_wrap=True)
+
+
+def _cut(cell: str) -> str:
+    flat = " ".join(cell.split())
+    return flat if len(flat) <= CELL else f"{flat[: CELL - 1]}\u2026"

@@ -1,0 +1,109 @@
+"""Options of commands that come from declarations of techniques and formats.
+
+They are read when the command is used or its help is printed: declarations import torch, for which other commands
+should not wait.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from nas.cli._app import LoggedCommand
+
+TECHNIQUE = "technique"
+"""Where the context of a command has the options of a technique."""
+
+
+class CompressCommand(LoggedCommand):
+    """Has the options of every technique, after the subnet."""
+
+    declared: Mapping[str, Any] = {}
+    """By the name that `make_technique` knows."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All options."""
+        if not self.declared:
+            self.declared = _parameters(dict(_technique_options()))
+            self.params[1:1] = self.declared.values()
+            own = _by_field({name: technique.settings() for name, technique in _techniques().items()})
+            listed = ", ".join(f"{field} (of {names})" for field, names in own.items())
+            _param(self, "settings").help = (
+                f"A setting, several times: {listed}, or one of the training, which nas settings lists. Where not "
+                "given, a training has a tenth of the run's steps and less of its lr; steps=0 leaves it out where the "
+                "technique can do without.")
+        return super().get_params(ctx)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Call the command; the options of techniques are in the context's `meta`."""
+        given = {name: ctx.params.pop(each.name) for name, each in self.declared.items()}
+        ctx.meta[TECHNIQUE] = {name: value for name, value in given.items() if value is not None and value is not False}
+        return super().invoke(ctx)
+
+
+class ExportCommand(LoggedCommand):
+    """Lists the formats in its help."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All options."""
+        from nas.stages.export import formats
+
+        _param(self, "format_name").help = "; ".join(f"{name}: {formats.get(name).HELP}"
+                                                     for name in formats.names()) + "."
+        return super().get_params(ctx)
+
+
+def _techniques() -> dict[str, Any]:
+    from nas.stages.compress.techniques import techniques
+
+    return techniques()
+
+
+def _param(command: LoggedCommand, name: str) -> Any:
+    return next(each for each in command.params if each.name == name)
+
+
+def _by_field(fields: dict[str, tuple[str, ...]]) -> dict[str, str]:
+    """Field -> the flags of the techniques that have it."""
+    return {field: " and ".join(f"--{name}" for name, own in fields.items() if field in own)
+            for own in fields.values() for field in own}
+
+
+def _technique_options() -> Iterator[tuple[str, Any]]:
+    """Name and annotation of the options: those of a technique after the one that selects it."""
+    known = _techniques()
+    shared = _by_field({name: technique.options for name, technique in known.items()})
+    for name, technique in known.items():
+        takes = technique.model_fields[technique.value] if technique.value else None
+        yield name, _annotation(name, takes, technique.value or "", f"{technique.help}.")
+        for option in technique.options:
+            field = technique.model_fields[option]
+            default = "" if field.annotation is bool else f"; {field.default} by default"
+            yield option, _annotation(option, field, "N", f"With {shared[option]}: {field.description}{default}.")
+
+
+def _annotation(name: str, field: Any, metavar: str, text: str) -> Any:
+    """A flag where there is no field to fill, or one that is true or false."""
+    flag = f"--{name.replace('_', '-')}"
+    if field is None or field.annotation is bool:
+        return Annotated[bool, typer.Option(flag, help=text)]
+    return Annotated[field.annotation | None, typer.Option(flag, metavar=metavar.upper(), show_default=False,
+                                                           help=text)]
+
+
+def _parameters(annotations: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a command with these keyword arguments, as typer makes them."""
+    def options(**given: Any) -> None:
+        """Has the arguments below."""
+
+    kinds = {name.replace("-", "_"): annotation for name, annotation in annotations.items()}
+    options.__annotations__ = kinds
+    options.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind,
+                          default=False if kind.__origin__ is bool else None) for name, kind in kinds.items()])
+    app = typer.Typer(add_completion=False)
+    app.command()(options)
+    return dict(zip(annotations, typer.main.get_command(app).params))

@@ -1,0 +1,56 @@
+"""The process of a command: its standard streams, and the signals that stop it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+STOPPED = 130
+"""The exit code of a command that was stopped, by Ctrl-C, SIGTERM or SIGHUP: called again, it resumes."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def open_streams() -> None:
+    """Connect standard streams that were closed (`nas ... >&-`) with nothing.
+
+    Else the next file that is opened gets the number of a stream, and what a library prints goes into it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as we run
+
+
+class Stops:
+    """Handles signals: raises KeyboardInterrupt, so that what was begun is cleaned up.
+
+    Once the command has ended, and only its log is left to write, another signal ends the process at once.
+    """
+
+    def __init__(self) -> None:
+        self.asked = self.ending = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.ending:
+            os._exit(STOPPED)
+        self.asked = True
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def stoppable() -> Iterator[Stops]:
+    """SIGTERM, which a cluster sends before it takes a machine away, and SIGHUP stop as Ctrl-C does.
+
+    """
+    stops = Stops()
+    with signals_to(stops):
+        yield stops

@@ -1,0 +1,1 @@
+"""What stages share: run folders, subnets, measures and costs, evaluation, timing, the Ray cluster."""

@@ -1,0 +1,119 @@
+"""A run's config: everything that decides its training, checked once and kept in the run's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from search_spaces import Fault, InputError
+from search_spaces.errors import Option, did_you_mean, shown
+from search_spaces.files.reading import read_yaml
+from supernet.train.recipe import Recipe
+
+FREE = ("device", "keep", "log_every")
+"""Settings that may change when a run is resumed: they do not touch the weights."""
+OF_SUPERNETS = ("strategy", "n_random", "distill")
+"""Settings of a training that mean nothing for a single architecture."""
+
+
+def _data_as_text(value: Any) -> Any:
+    """Numbers, switches and paths as `config.yaml` keeps them."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key: str(each).lower() if isinstance(each, bool) else str(each) if isinstance(each, int | float | Path)
+            else each for key, each in value.items()}
+
+
+DataOptions = Annotated[dict[str, str], BeforeValidator(_data_as_text)]
+"""Where the data of a run are and how they are read; see `nas.tasks.options`."""
+
+
+class RunConfig(BaseModel):
+    """Everything that decides a training."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    space: str
+    task: str
+    data: DataOptions = Field(default_factory=dict)
+    training: Recipe = Recipe()
+
+    def to_yaml(self) -> str:
+        """The config as it is kept."""
+        return yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True)
+
+    def differences(self, other: RunConfig) -> Iterator[str]:
+        """`key: mine, other's` of everything that changes the weights."""
+        mine, theirs = _flat(self), _flat(other)
+        for key in dict.fromkeys((*mine, *theirs)):
+            if mine.get(key) != theirs.get(key) and key not in FREE:
+                yield f"{key} is {_shown(mine.get(key))} in the run, asked for {_shown(theirs.get(key))}"
+
+
+def read_config(path: Path) -> RunConfig:
+    """A config from its file. Raises InputError with everything that is wrong."""
+    try:
+        return RunConfig.model_validate(read_yaml(path))
+    except ValidationError as error:
+        raise InputError(str(path), list(faults_of(error, RunConfig))) from None
+
+
+def make_run_config(space: str, task: str, data: Mapping[str, Any], training: Recipe) -> RunConfig:
+    """A config out of checked parts. Raises InputError for data options that are neither text nor numbers."""
+    try:
+        return RunConfig(space=space, task=task, data=dict(data), training=training)
+    except ValidationError as error:
+        raise InputError("", list(faults_of(error, RunConfig))) from None
+
+
+def make_recipe(settings: Mapping[str, Any], base: Recipe | None = None) -> Recipe:
+    """A recipe with these settings. Raises InputError with every wrong one and what is allowed."""
+    try:
+        return Recipe.model_validate({**(base.model_dump() if base else {}), **settings})
+    except ValidationError as error:
+        raise InputError(Option("training"), list(faults_of(error, Recipe))) from None
+
+
+def recipe_of_one(base: Recipe, settings: Mapping[str, Any], share: int, lr_share: float = 1.0) -> Recipe:
+    """A supernet's recipe for one architecture: one step in `share`, a share of its learning rate, no LayerDrop.
+
+    Settings say otherwise. In fewer or more steps the learning rate takes the same course.
+    """
+    start = base.model_copy(update={"strategy": "largest", "layerdrop": 0.0, "steps": -(-base.steps // share),
+                                    "lr": base.lr * lr_share})
+    made = make_recipe(settings, start)
+    if "warmup" in settings:
+        return made
+    return made.model_copy(update={"warmup": round(base.warmup * made.steps / base.steps)})
+
+
+def faults_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]:
+    """What pydantic found wrong, in our words."""
+    for item in error.errors():
+        key = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            fields = Recipe.model_fields if len(item["loc"]) > 1 else model.model_fields
+            yield Fault(key, unknown_setting(str(item["loc"][-1]), fields))
+        elif item["type"] == "missing":
+            yield Fault(key, "is missing")
+        else:
+            yield Fault(key, f"{shown(item['input'])} is not allowed: {item['msg'][0].lower()}{item['msg'][1:]}")
+
+
+def unknown_setting(name: str, allowed: Collection[str]) -> str:
+    """The sentence about a setting that there is not."""
+    return f"unknown setting; allowed: {', '.join(allowed)}{did_you_mean(name, allowed)}"
+
+
+def _flat(config: RunConfig) -> dict[str, Any]:
+    data = {f"data.{key}": value for key, value in config.data.items()}
+    return {"space": config.space, "task": config.task, **data, **config.training.model_dump()}
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value is None else str(value)

@@ -1,0 +1,11 @@
+"""Measures: what a search can minimise, maximise or limit. One file each; README.md says what such a file holds."""
+
+from __future__ import annotations
+
+from nas.core.measures._base import BYTES, COUNT, TIME, MeasureKind, PriceConditions
+from nas.core.measures._parsing import parse_all, parse_limit, parse_limits, parse_measure, parse_value
+from nas.core.measures._registry import registry
+from nas.core.measures._value import MARK, Limit, Measure, devices_of, summarised
+
+__all__ = ["BYTES", "COUNT", "MARK", "TIME", "Limit", "Measure", "MeasureKind", "PriceConditions", "devices_of",
+           "parse_all", "parse_limit", "parse_limits", "parse_measure", "parse_value", "registry", "summarised"]

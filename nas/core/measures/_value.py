@@ -1,0 +1,97 @@
+"""Measures as users name them, and limits on them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from nas.core.measures._base import MeasureKind, QualityKind
+from nas.core.measures._registry import registry
+
+MARK = "~"
+"""Stands before a value that rests on prices of units that were not measured."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number of an architecture.
+
+    Args:
+        kind: the name of an installed measure, or a metric of the task.
+        device: of a measure that belongs to one.
+        phase: of a measure that has phases.
+        maximise: whether more is better.
+    """
+
+    kind: str
+    device: str | None = None
+    phase: str = "prefill"
+    maximise: bool = False
+
+    @property
+    def name(self) -> str:
+        """As the user writes it."""
+        phase = "" if self.phase == "prefill" else f":{self.phase}"
+        return self.kind if self.device is None else f"{self.kind}:{self.device}{phase}"
+
+    @property
+    def label(self) -> str:
+        """As a reader knows it."""
+        where = f" on {self.device}" if self.device else ""
+        return f"{self.declared.label}{where}{'' if self.phase == 'prefill' else f' ({self.phase})'}"
+
+    @property
+    def superlative(self) -> str:
+        """The architecture that is best in it, in words."""
+        where = f" on {self.device}" if self.device else ""
+        best = self.declared.superlative
+        return f"{best}{where}" if best else f"{'most' if self.maximise else 'least'} {self.label}"
+
+    @property
+    def declared(self) -> MeasureKind:
+        """What is known of all measures of this kind."""
+        return registry().get(self.kind) or QualityKind(self.kind)
+
+    @property
+    def is_quality(self) -> bool:
+        """Whether it has to be evaluated; anything else is looked up."""
+        return self.kind not in registry()
+
+    def show(self, value: float, unmeasured: float = 0.0) -> str:
+        """A value for a reader, with a mark where a share of it was not measured."""
+        return f"{MARK if unmeasured > 0 else ''}{self.declared.show(value)}"
+
+    def show_bound(self, value: float, above: bool) -> str:
+        """A value that is still reached when it is typed in as a limit: rounded up, or down where `above`."""
+        return self.declared.show_bound(value, above)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A measure that has to stay at or below a value, or at or above it."""
+
+    measure: Measure
+    value: float
+    at_least: bool = False
+
+    def excess(self, value: float) -> float:
+        """How far a value is beyond the limit, relative to it: it holds where this is at most 0."""
+        over = (self.value - value) if self.at_least else (value - self.value)
+        return over / abs(self.value) if self.value else over
+
+    def holds(self, value: float) -> bool:
+        """Whether a value is allowed."""
+        return self.excess(value) <= 0
+
+    def __str__(self) -> str:
+        return f"{self.measure.name} {'>=' if self.at_least else '<='} {self.measure.show(self.value)}"
+
+
+def devices_of(measures: Collection[Measure]) -> tuple[str, ...]:
+    """The devices that measures name, in their order."""
+    return tuple(dict.fromkeys(measure.device for measure in measures if measure.device is not None))
+
+
+def summarised() -> list[Measure]:
+    """The measures that tables of architectures show though nobody asked for them."""
+    return [Measure(kind.name, maximise=kind.maximise) for kind in registry().values() if kind.summarised]

@@ -1,0 +1,26 @@
+"""The measure `weight_bytes`: what the weights take."""
+
+from __future__ import annotations
+
+from nas.core.costs import count
+from nas.core.measures._base import BYTES, MeasureKind, PriceConditions
+from search_spaces import Architecture
+from supernet import Transformer
+from supernet.pretrained import stored
+
+
+class WeightBytes(MeasureKind):
+    """Bytes of the weights: in float32, or as a compressed model keeps them."""
+
+    name, label, unit, units, place = "weight_bytes", "bytes of weights", "B", BYTES, 2
+
+    def price(self, arch: Architecture, at: PriceConditions) -> float:
+        """See MeasureKind."""
+        return count(arch, at.seq_len).weight_bytes
+
+    def price_model(self, model: Transformer, at: PriceConditions) -> float:
+        """See MeasureKind."""
+        return float(sum(tensor.nbytes for tensor in stored(model)[1].values()))
+
+
+WEIGHT_BYTES = WeightBytes()

@@ -1,0 +1,163 @@
+"""The curves of a training: `metrics.csv` and TensorBoard events in the run's folder."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from nas.core.run_dir import write_text
+from search_spaces import InputError
+from search_spaces.errors import shown
+from search_spaces.files.reading import number, read_text
+
+if TYPE_CHECKING:  # they import torch
+    from supernet.train.fit import Observer
+    from supernet.train.recipe import Recipe
+    from supernet.train.step import Progress, StepReport
+
+HEADER = "step,metric,value\n"
+LOSS = "train/loss_"
+"""What the names of training losses begin with; they end with what the architecture is."""
+
+
+class Files:
+    """Writes `metrics.csv` (step, metric, value) and TensorBoard events.
+
+    Rows behind the step a run is resumed from are taken out: those steps happen again.
+    """
+
+    def __init__(self, folder: Path, start: int, log_every: int) -> None:
+        from tensorboardX import SummaryWriter
+
+        self.path, self.log_every = folder / "metrics.csv", log_every
+        kept = [row.text for row in read_rows(self.path, damaged=False) if row.step <= start]
+        write_text(self.path, HEADER + "".join(kept))
+        self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=start + 1)
+        self.clock, self.tokens = Clock(), 0
+
+    def on_step(self, report: StepReport) -> None:
+        """A row per metric, every so many steps."""
+        self.clock.took_a_step()
+        self.tokens += report.tokens
+        if (report.step + 1) % self.log_every == 0:
+            rate, self.tokens = self.tokens / self.clock.taken(), 0
+            self._write(report.step + 1, {**step_metrics(report), "train/tokens_per_s": rate})
+        elif report.skipped:
+            self._write(report.step + 1, {"train/skipped": 1.0})
+
+    def on_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
+        """A row per metric."""
+        self._write(step, {f"valid/{name}": value for name, value in metrics.items()})
+        self.clock.did_something_else()
+
+    def on_checkpoint(self, path: Path) -> None:
+        """Bring to disk what was measured so far."""
+        self.writer.flush()
+        self.clock.did_something_else()
+
+    def _write(self, step: int, metrics: Mapping[str, float]) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write("".join(f"{step},{name},{value!r}\n" for name, value in metrics.items()))
+        for name, value in metrics.items():
+            if math.isfinite(value):  # TensorBoard draws no others, and its writer would complain of each
+                self.writer.add_scalar(name, value, step)
+
+
+class Clock:
+    """The seconds that steps take; those of evaluations and checkpoints are no training time."""
+
+    def __init__(self) -> None:
+        self.seconds, self.since = 0.0, time.perf_counter()
+
+    def took_a_step(self) -> None:
+        """What went by since the last call was a step."""
+        now = time.perf_counter()
+        self.seconds, self.since = self.seconds + now - self.since, now
+
+    def did_something_else(self) -> None:
+        """What went by since the last call was none."""
+        self.since = time.perf_counter()
+
+    def taken(self) -> float:
+        """The seconds of the steps since this was last asked."""
+        found, self.seconds = self.seconds, 0.0
+        return max(found, 1e-9)
+
+
+def step_metrics(report: StepReport) -> dict[str, float]:
+    """What a step is logged as."""
+    losses = {f"{LOSS}{name}": loss for name, loss in zip(report.names, report.losses)}
+    return {**losses, "train/grad_norm": report.grad_norm, "train/lr": report.learning_rate,
+            "train/skipped": float(report.skipped)}
+
+
+class MetricRow(NamedTuple):
+    """A row of `metrics.csv`, and its line in the file."""
+
+    step: int
+    metric: str
+    value: float
+    text: str
+
+
+def read_rows(path: Path, damaged: bool = True) -> Iterator[MetricRow]:
+    """The rows of a metrics file; a last one that was cut off by a kill is left out.
+
+    Args:
+        damaged: whether a damaged row is an error; otherwise it is left out, for a training can do without it.
+
+    Raises:
+        InputError: the file, or a row of it, is damaged.
+    """
+    if not path.is_file():
+        return
+    remedy = "put it back, or delete it: the curves up to now are lost then, and nothing else"
+    header, *lines = read_text(path, remedy).split("\n")
+    if header and header + "\n" != HEADER:
+        raise InputError(str(path), f"is damaged: line 1 must be {HEADER.strip()}, found {shown(header)}; {remedy}")
+    for i, line in enumerate(lines[:-1], 2):  # what follows the last line end was cut off
+        step, _, rest = line.partition(",")
+        metric, _, value = rest.rpartition(",")
+        try:
+            if not metric or not (step.isascii() and step.isdecimal() and len(step) < 16):
+                raise InputError(f"{path}, line {i}", f"{shown(line)} is not a step, a metric and a value; {remedy}")
+            yield MetricRow(int(step), metric, number(value, f"{path}, line {i}", remedy), f"{line}\n")
+        except InputError:
+            if damaged:
+                raise
+
+
+def outcome_notes(state: Progress, recipe: Recipe, folder: Path) -> Iterator[str]:
+    """What a user should know of a training that ended, and where its curves are."""
+    if state.stopped_early:
+        yield f"stopped early: no better loss since step {state.best_step:,}"
+    if recipe.patience and state.best_loss is not None:
+        yield f"the weights are those of step {state.best_step:,}, the best evaluation"
+    if state.skipped:
+        yield f"{state.skipped:,} steps had no finite gradient and were skipped"
+    yield f"curves: {folder}/metrics.csv, or tensorboard --logdir {folder}/tensorboard"
+
+
+class Several:
+    """Tells several observers."""
+
+    def __init__(self, observers: Iterable[Observer]) -> None:
+        self.observers = tuple(observers)
+
+    def on_step(self, report: StepReport) -> None:
+        """Pass on."""
+        for observer in self.observers:
+            observer.on_step(report)
+
+    def on_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Pass on."""
+        for observer in self.observers:
+            observer.on_evaluation(step, metrics)
+
+    def on_checkpoint(self, path: Path) -> None:
+        """Pass on."""
+        for observer in self.observers:
+            observer.on_checkpoint(path)

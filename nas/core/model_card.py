@@ -1,0 +1,182 @@
+"""The model card of a subnet: `README.md` in its folder, everything that is known of it for a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nas.core.costs import count_params
+from nas.core.layer_rows import drawing
+from nas.core.measures import MARK, Measure, parse_measure
+from nas.core.run_dir import write_text
+from nas.tasks.tokenizer import BOS, EOS
+from search_spaces import Architecture
+
+if TYPE_CHECKING:
+    from nas.core.subnet import Subnet
+
+CARD = "README.md"
+UNMEASURED = "of it interpolated or estimated"
+WHAT = {"lm": "Language model", "classification": "Text classifier", "translation": "Translation model"}
+TRY = {"lm": 'nas generate . "Once upon a time"', "classification": 'nas classify . "a text"',
+       "translation": 'nas translate . "a sentence"'}
+
+
+def write_card(subnet: Subnet) -> None:
+    """Write the card, whole or not at all."""
+    write_text(subnet.path / CARD, card(subnet))
+
+
+def card(subnet: Subnet) -> str:
+    """The card; a section that has nothing to say is left out."""
+    sections = (("", _opening(subnet)), ("Quality and cost", _figures(subnet)), ("Latency", _latencies(subnet)),
+                ("How it was made", _made(subnet)), ("Data", _data(subnet)), ("Exports", _exports(subnet)),
+                ("Architecture", _drawing(subnet.arch)), ("How to use it", _use(subnet)))
+    parts = [(f"## {title}\n\n" if title else "") + "\n".join(lines) + "\n"
+             for title, lines in ((title, list(lines)) for title, lines in sections) if lines]
+    return "\n".join(parts)
+
+
+def _opening(subnet: Subnet) -> Iterator[str]:
+    arch, facts = subnet.arch, subnet.facts
+    what = WHAT.get(facts.task, f"Model for {facts.task}")
+    layers = " and ".join(f"{len(stack)} {name}" for name, stack in arch.stacks.items())
+    yield f"# {what} {arch.key[:12]}\n"
+    yield (f"{what} of {layers} layer{'s' if arch.depth > 1 else ''} with {count_params(arch):,} parameters, a "
+           f"vocabulary of {arch.vocab_size:,} tokens and a context of {arch.context:,}, found by Paretoformer.")
+    yield f"Its full key is `{arch.key}`."
+
+
+def _figures(subnet: Subnet) -> Iterator[str]:
+    facts = subnet.facts
+    rows = [(f"{name} (validation)", _number(value)) for name, value in facts.metrics.items()]
+    for measure in _costs(subnet, tabled=False):
+        value = facts.costs[measure.name]
+        length = f" of {subnet.arch.context:,} tokens" if measure.declared.of_length else ""
+        rows.append((f"{'predicted ' if measure.device else ''}{measure.label}{length}",
+                     measure.show(value) if measure.device else f"{value:,.0f}"))
+    yield from _table(("measure", "value"), rows, right=(1,))
+
+
+def _costs(subnet: Subnet, tabled: bool) -> list[Measure]:
+    """The measures of its costs: those predicted unit by unit, which have a table of their own, or the others."""
+    found = (parse_measure(name, {}) for name in subnet.facts.costs)
+    return [measure for measure in found if measure.declared.partly_unmeasured == tabled]
+
+
+def _latencies(subnet: Subnet) -> Iterator[str]:
+    facts, rows = subnet.facts, []
+    predicted = {measure.name: facts.costs[measure.name] for measure in _costs(subnet, tabled=True)}
+    for name in dict.fromkeys((*predicted, *facts.measured)):
+        measure, measured = parse_measure(name, {}), facts.measured.get(name)
+        expected = measured.predicted_ms if measured else predicted[name]
+        share = measured.unmeasured_share if measured else facts.unmeasured_share.get(name, 0.0)
+        gap = f"{measured.measured_ms / expected - 1:+.1%}" if measured and expected else ""
+        rows.append((measure.device or "", measure.phase, "" if expected is None else measure.show(expected, share),
+                     f"{100 * share:.1f} %" if share else "",
+                     measure.show(measured.measured_ms) if measured else "", gap,
+                     _said(measured.conditions) if measured else ""))
+    head = ("device", "phase", "predicted", UNMEASURED, "measured", "measured against predicted", "measured with")
+    yield from _table(head, rows, right=(2, 3, 4, 5))
+    if any(row[3] for row in rows):
+        yield (f"\n{MARK}: the column \"{UNMEASURED}\" is the share of the prediction that rests on prices of units "
+               "that nobody measured: interpolated between measured ones, or estimated from a specification.")
+
+
+def _made(subnet: Subnet) -> Iterator[str]:
+    made = subnet.facts.made
+    metrics = list(dict.fromkeys(name for each in made for name in each.metrics))
+    rows = [(each.stage, _said(each.settings), *(_number(each.metrics.get(name)) for name in metrics)) for each in made]
+    names = [f"{name} afterwards" for name in metrics]
+    yield from _table(("step", "settings", *names), rows, right=range(2, 2 + len(names)))
+
+
+def _data(subnet: Subnet) -> Iterator[str]:
+    facts = subnet.facts
+    given = ", ".join(f"`{name}={value}`" for name, value in facts.data.items())
+    yield (f"Trained and judged for the task {facts.task} on {given}." if given else
+           f"Trained and judged for the task {facts.task} on the data that come with Paretoformer.")
+    if facts.labels:
+        yield f"Its classes are {', '.join(facts.labels[:20])}{', ...' if len(facts.labels) > 20 else ''}."
+
+
+def _exports(subnet: Subnet) -> Iterator[str]:
+    yield from _table(("format", "what is known of it"),
+                      [(name, _said(known)) for name, known in subnet.facts.exports.items()])
+
+
+def _drawing(arch: Architecture) -> Iterator[str]:
+    yield "```text"
+    yield from drawing(arch)
+    yield "```"
+
+
+def _use(subnet: Subnet) -> Iterator[str]:
+    task = subnet.facts.task
+    yield "With Paretoformer installed, in this folder:\n"
+    yield "```python"
+    yield from _snippet(task, subnet.arch)
+    yield "```\n"
+    yield "On the command line:\n"
+    yield "```sh"
+    if task in TRY:
+        yield TRY[task]
+    yield "nas evaluate . --split test    # needs the data of its run"
+    yield "```"
+
+
+def _snippet(task: str, arch: Architecture) -> Iterator[str]:
+    """Python that loads the model and runs it once."""
+    yield from (["import json\n"] if task == "classification" else [])
+    yield from ("import torch", "from tokenizers import Tokenizer", "", "from supernet import Transformer", "")
+    yield 'model = Transformer.from_pretrained(".")    # an ordinary torch.nn.Module in eval mode'
+    yield 'tokenizer = Tokenizer.from_file("tokenizer.json")'
+    if task == "lm":
+        yield f'prompt = [{EOS}, *tokenizer.encode("The").ids]    # {EOS}: a new document begins'
+        yield f"written = model.generate(torch.tensor([prompt]), {max(min(20, arch.context - 8), 1)}, stop={EOS})"
+        yield "print(tokenizer.decode(written[0].tolist()))"
+    elif task == "classification":
+        yield f'ids = [{BOS}, *tokenizer.encode("a text").ids]    # {BOS}: where a text begins'
+        yield "found = model(torch.tensor([ids])).detach().softmax(dim=-1)[0]"
+        yield 'labels = json.load(open("metrics.json"))["labels"]'
+        yield "print(labels[found.argmax()], float(found.max()))"
+    elif task == "translation":
+        yield f'ids = [*tokenizer.encode("a sentence").ids, {EOS}]    # {EOS}: where a sentence ends'
+        yield f"written = model.generate(torch.tensor([ids]), {arch.context // 2}, begin={BOS}, stop={EOS})"
+        yield "print(tokenizer.decode(written[0].tolist()))"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> Iterator[str]:
+    """A table in Markdown without columns that say nothing; nothing where there are no rows."""
+    if not rows:
+        return
+    kept = [i for i in range(len(head)) if any(row[i] for row in rows)]
+    yield _row([head[i] for i in kept])
+    yield _row(["---:" if i in right else "---" for i in kept])
+    yield from (_row([row[i] for i in kept]) for row in rows)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def _said(settings: Mapping[str, Any]) -> str:
+    """Settings in a few words: `steps 300, teacher supernet`."""
+    return ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in settings.items()
+                     if value not in (None, "", (), [], {}))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"({_said(value)})"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_value, value))
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    return _number(value)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"

@@ -1,0 +1,159 @@
+"""Which of the architectures that a search evaluated to take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nas import tasks
+from nas.core.evaluated import SearchedRun, read_evaluated
+from nas.core.fronts import FrontEntry, front, objectives_for
+from nas.core.measures import Limit, Measure, parse_limits
+from nas.core.pareto import as_costs
+from nas.core.run_dir import RunDir
+from search_spaces import Fault, InputError
+from search_spaces.errors import Command, Option
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How to choose: by one of `key`, `knee`, `top` and `all_pareto`, or the best within limits.
+
+    The limits narrow what all but `key` choose from, which is everything evaluated, not the front alone. How good an
+    architecture is, is the first objective of the search that is evaluated.
+
+    Args:
+        key: the beginning of a key that only one has.
+        knee: where the front of quality and the first cost bends most: with both axes scaled to the length of the
+            front, the architecture farthest below the line between its ends.
+        top: so many of the best.
+        all_pareto: the front of all objectives.
+        max: limits from above, as the user writes them, such as `latency:cpu=12ms`.
+        min: limits from below.
+        device: whose latency is meant, and whose front; also one that was profiled after the search.
+    """
+
+    key: str | None = None
+    knee: bool = False
+    top: int | None = None
+    all_pareto: bool = False
+    max: tuple[str, ...] = ()
+    min: tuple[str, ...] = ()
+    device: str | None = None
+
+    def check(self) -> None:
+        """Raises InputError where there is not exactly one way to choose."""
+        ways = {"key": self.key is not None, "knee": self.knee, "top": self.top is not None,
+                "all_pareto": self.all_pareto}
+        given = [str(Option(name)) for name, is_given in ways.items() if is_given]
+        limited = bool(self.max or self.min)
+        if len(given) > 1:
+            raise InputError("", f"{' and '.join(given)} exclude each other; give one")
+        if not given and not limited:
+            raise InputError("", f"what to take is missing; give {Option('max')} MEASURE=VALUE, or one of "
+                                 f"{', '.join(str(Option(name)) for name in ways)}")
+        if self.key is not None and limited:
+            raise InputError(Option("key"), f"names one architecture; {Option('max')} and {Option('min')} choose among "
+                                            "several")
+
+
+def pick(run: RunDir, choice: Choice) -> tuple[SearchedRun, list[FrontEntry]]:
+    """What a search evaluated, and what was chosen of it: at least one, the best or the cheapest first.
+
+    Raises:
+        InputError: there is no search, the choice is none, or nothing meets the limits; says what is nearest.
+    """
+    choice.check()
+    limits = parse_limits(choice.max, choice.min, tasks.get(run.config().task).metrics)
+    searched = read_evaluated(run, choice.device, [limit.measure for limit in limits])
+    if not searched.entries:
+        raise InputError(str(run.path), "nothing was evaluated to the end within the limits of its search; resume with "
+                                        f"{Command('search', run.name, more=50)}, or start over with "
+                                        f"{Option('fresh')} and wider limits")
+    objectives = objectives_for(searched.objectives, choice.device)
+    if choice.device is not None:
+        objectives.sort(key=lambda measure: measure.device != choice.device)  # the device's own cost is the first one
+    if choice.key is not None:
+        return searched, [by_key(searched.entries, choice.key, run.name)]
+    entries = within(searched.entries, limits)
+    if choice.all_pareto:
+        return searched, front(entries, objectives)
+    return searched, [knee(entries, objectives)] if choice.knee else best(entries, objectives, choice.top or 1)
+
+
+def by_key(entries: Sequence[FrontEntry], key: str, run: str) -> FrontEntry:
+    """The one whose key begins so. Raises InputError where there is none, or several."""
+    matches = [entry for entry in entries if entry.arch.key.startswith(key)]
+    if not matches:
+        raise InputError(Option("key"), "no architecture that was evaluated to the end within the limits of the search "
+                                        f"has a key that begins with {key!r}; {Command('pareto', run)} lists keys")
+    if len(matches) > 1:
+        shown = ", ".join(entry.arch.key[:12] for entry in matches[:3])
+        raise InputError(Option("key"), f"{key!r} begins {len(matches)} keys ({shown}, ...); give more of it")
+    return matches[0]
+
+
+def within(entries: Sequence[FrontEntry], limits: Sequence[Limit]) -> list[FrontEntry]:
+    """Those that meet all limits. Raises InputError where none does, with what comes nearest."""
+    for limit in limits:
+        if limit.measure.is_quality and not all(limit.measure.kind in entry.metrics for entry in entries):
+            raise InputError(_option(limit), f"the search did not evaluate {limit.measure.name}; it knows "
+                                             f"{', '.join(entries[0].metrics)} and all costs")
+    kept = [entry for entry in entries if all(limit.holds(entry.value(limit.measure)) for limit in limits)]
+    if not kept:
+        raise InputError("", _unmet(entries, limits))
+    return kept
+
+
+def _unmet(entries: Sequence[FrontEntry], limits: Sequence[Limit]) -> list[Fault]:
+    """What is nearest: for each limit that nothing meets, or else for those that nothing meets together."""
+    reached = {limit: min((entry.value(limit.measure) for entry in entries), key=limit.excess) for limit in limits}
+    says = f"none of the {len(entries):,} evaluated architectures has"
+    alone = [limit for limit, value in reached.items() if not limit.holds(value)]
+    if alone:
+        return [Fault("", f"{says} {limit}; the nearest takes {_bound(limit, reached[limit])}") for limit in alone]
+    nearest = min(entries, key=lambda entry: max(limit.excess(entry.value(limit.measure)) for limit in limits))
+    missed = [limit for limit in limits if not limit.holds(nearest.value(limit.measure))]
+    takes = " ".join(_bound(limit, nearest.value(limit.measure)) for limit in missed)
+    return [Fault("", f"{says} {' and '.join(map(str, limits))}; the nearest, {nearest.arch.key[:12]}, takes {takes}")]
+
+
+def _option(limit: Limit) -> Option:
+    return Option("min" if limit.at_least else "max")
+
+
+def _bound(limit: Limit, value: float) -> str:
+    """The limit, as it would have to be given, that a value meets."""
+    return f"{_option(limit)} {limit.measure.name}={limit.measure.show_bound(value, limit.at_least).replace(',', '')}"
+
+
+def best(entries: Sequence[FrontEntry], objectives: Sequence[Measure], n: int) -> list[FrontEntry]:
+    """The n best, the very best first; of equally good ones the cheaper."""
+    order = [_quality(objectives), *(measure for measure in objectives if not measure.is_quality)]
+    costs = as_costs([[entry.value(measure) for measure in order] for entry in entries],
+                     [measure.maximise for measure in order]).tolist()
+    ranked = sorted(zip(costs, entries), key=lambda pair: (pair[0], pair[1].arch.key))
+    return [entry for _, entry in ranked[:n]]
+
+
+def knee(entries: Sequence[FrontEntry], objectives: Sequence[Measure]) -> FrontEntry:
+    """Where the front of quality and the first cost bends most; of equals the cheapest.
+
+    Raises:
+        InputError: the objectives have no cost.
+    """
+    quality, cost = _quality(objectives), next((each for each in objectives if not each.is_quality), None)
+    if cost is None:
+        raise InputError(Option("knee"), "the search had no cost among its objectives; name a profiled "
+                                         f"{Option('device')}, or give {Option('top')} 1")
+    found = front(entries, [quality, cost])
+    points = as_costs([[entry.value(quality), entry.value(cost)] for entry in found], [quality.maximise, False])
+    low, high = points.min(axis=0), points.max(axis=0)
+    scaled = (points - low) / np.where(high > low, high - low, 1.0)
+    return found[int(np.argmin(scaled.sum(axis=1)))]  # the ends are (0, 1) and (1, 0): the sum tells the distance
+
+
+def _quality(objectives: Sequence[Measure]) -> Measure:
+    return next(measure for measure in objectives if measure.is_quality)

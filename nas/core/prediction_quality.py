@@ -1,0 +1,73 @@
+"""How well latencies are predicted, and from which error on a profile is called good."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import kendalltau
+
+from search_spaces import Architecture
+
+Floats = NDArray[np.float64]
+BAND, DECODE_ERROR = 0.10, 0.10
+MOST_ERROR, LEAST_WITHIN, LEAST_TAU = 0.03, 0.98, 0.95
+FEWEST, ENOUGH = 12, 50
+"""Models that a verdict needs where all is well, and where something is not.
+
+Of predictors with an error of 2 % on models whose latencies differ by up to a factor of 4, so many have a tau below
+0.95 by chance (1,000 simulations each): 22 % with 6 models, 28 % with 12, 21 % with 20, 12 % with 30, 2 % with 50.
+"""
+GOOD, OFF, TOO_FEW = "good", "off", "too few models"
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How predictions compare with measurements.
+
+    Args:
+        mape: mean relative error.
+        within: share that misses by at most 10 %.
+        tau: Kendall's, over all models; `tau_within_depth` is the mean of those among models of one depth.
+    """
+
+    mape: float
+    within: float
+    tau: float | None
+    tau_within_depth: float | None
+
+
+def quality(predicted: Floats, measured: Floats, archs: Sequence[Architecture]) -> Quality:
+    """Errors and ranks of predictions."""
+    errors = np.abs(predicted / measured - 1)
+    depths = np.array([arch.depth for arch in archs])
+    taus = [(_tau(predicted[depths == depth], measured[depths == depth]), int(np.sum(depths == depth)))
+            for depth in np.unique(depths) if np.sum(depths == depth) > 2]
+    known = [(value, count) for value, count in taus if value is not None]
+    within = sum(value * count for value, count in known) / sum(count for _, count in known) if known else None
+    return Quality(float(errors.mean()), float(np.mean(errors <= BAND)), _tau(predicted, measured), within)
+
+
+def _tau(x: Floats, y: Floats) -> float | None:
+    """Kendall's tau-b; None where one side is all ties."""
+    value = float(kendalltau(x, y).statistic)
+    return None if np.isnan(value) else value
+
+
+def most_error(phase: str, noise_floor: float) -> float:
+    """The largest mean error that is good: near the noise of measuring.
+
+    One token takes so little time that a runtime's own housekeeping shows, so decoding may miss by more.
+    """
+    return DECODE_ERROR if phase == "decode" else max(MOST_ERROR, 1.5 * noise_floor)
+
+
+def verdict(phase: str, n: int, predicted: Quality, noise_floor: float) -> str:
+    """`GOOD`, `OFF`, or `TOO_FEW` where n models cannot tell. Of decoding only the error counts."""
+    limit = most_error(phase, noise_floor)
+    ranked = phase == "decode" or (predicted.within >= LEAST_WITHIN and (predicted.tau or 0.0) >= LEAST_TAU)
+    if predicted.mape <= limit and ranked and n >= FEWEST:
+        return GOOD
+    return OFF if n >= ENOUGH or predicted.mape > 2 * limit else TOO_FEW

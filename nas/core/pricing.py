@@ -1,0 +1,96 @@
+"""What an architecture costs by every installed measure, on all devices at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardware_profiles import LatencyModel
+from nas.core.costs import unit_costs
+from nas.core.measures import Measure, PriceConditions, registry
+from search_spaces import Architecture, InputError
+from search_spaces.errors import Option
+from search_spaces.units import LENGTHS, SUBLAYERS
+from supernet import Transformer
+
+Floats = NDArray[np.float64]
+ROLES = ("embedding", *SUBLAYERS, "norm", "head")
+
+
+class Prices:
+    """The costs of architectures; nothing is evaluated.
+
+    Args:
+        devices: their measured profiles, by the names the user gives them.
+        seq_len: tokens of the sequence that is priced.
+    """
+
+    def __init__(self, devices: Mapping[str, LatencyModel], seq_len: int) -> None:
+        self.devices, self.seq_len = dict(devices), seq_len
+
+    def values(self, measures: Sequence[Measure], archs: Sequence[Architecture]) -> Floats:
+        """A row per architecture, a column per measure. Raises InputError where an architecture has no price."""
+        columns = [self._column(measure, archs) for measure in measures]
+        return np.stack(columns, axis=1) if columns else np.zeros((len(archs), 0))
+
+    def _column(self, measure: Measure, archs: Sequence[Architecture]) -> Floats:
+        why = next(filter(None, map(measure.declared.why_not, archs)), "")
+        if why:
+            raise InputError(measure.name, why)
+        return measure.declared.price_many(archs, self._at(measure))
+
+    def _at(self, measure: Measure) -> PriceConditions:
+        device = None if measure.device is None else self.device(measure.device)
+        return PriceConditions(self.seq_len, device, measure.phase)
+
+    def unmeasured_shares(self, measures: Sequence[Measure], archs: Sequence[Architecture]) -> Floats:
+        """The share of each value that rests on interpolated or estimated prices."""
+        columns = [measure.declared.unmeasured_shares(archs, self._at(measure)) for measure in measures]
+        return np.stack(columns, axis=1) if columns else np.zeros((len(archs), 0))
+
+    def unmeasured_of(self, arch: Architecture) -> dict[str, float]:
+        """By the name of every measure that can be partly unmeasured, the share that is."""
+        known = [measure for measure in self.measures(arch) if measure.declared.partly_unmeasured]
+        return dict(zip((measure.name for measure in known), self.unmeasured_shares(known, [arch])[0].tolist()))
+
+    def by_role(self, arch: Architecture) -> list[float]:
+        """Where its cost is: for each stack the parameters and multiply-adds of each role."""
+        sums = {(stack, role): [0.0, 0.0] for stack in arch.stacks for role in ROLES}
+        for cost in unit_costs(arch, self.seq_len):
+            role = "norm" if cost.step.role in LENGTHS else cost.step.role
+            one = sums[cost.step.stack, role]
+            one[0], one[1] = one[0] + cost.params, one[1] + cost.macs
+        return [value for one in sums.values() for value in one]
+
+    def device(self, name: str) -> LatencyModel:
+        """The profile of a device. Raises InputError where the search has none of that name."""
+        if name not in self.devices:
+            known = ", ".join(self.devices) or "none"
+            raise InputError(name, f"is no device of this search (its devices: {known}); add {Option('device')} {name}")
+        return self.devices[name]
+
+    def measures(self, arch: Architecture) -> tuple[Measure, ...]:
+        """Every measure that an architecture has a price for: what is counted, and what the profiles know."""
+        kinds = [kind for kind in registry().values() if not kind.why_not(arch)]
+        found = [Measure(kind.name, maximise=kind.maximise) for kind in kinds if not kind.on_device]
+        for name, device in self.devices.items():
+            found += [Measure(kind.name, name, phase, kind.maximise) for kind in kinds if kind.on_device
+                      for phase in kind.known_phases(device)]
+        return tuple(found)
+
+    def all_of(self, arch: Architecture) -> dict[str, float]:
+        """Every price of one architecture by the name of its measure."""
+        known = self.measures(arch)
+        return dict(zip((measure.name for measure in known), self.values(known, [arch])[0].tolist()))
+
+    def all_of_model(self, model: Transformer) -> dict[str, float]:
+        """The same of a model with its weights, which may be compressed."""
+        return {measure.name: measure.declared.price_model(model, self._at(measure))
+                for measure in self.measures(model.arch)}
+
+
+def load_devices(names: Sequence[str]) -> dict[str, LatencyModel]:
+    """Profiles by the names of their devices or by their folders. Raises InputError for one that was not measured."""
+    return {name: LatencyModel.load(name) for name in names}

@@ -1,0 +1,137 @@
+"""Whether a Ray cluster answers at an address, before Ray tries: it would try for minutes, and not hear Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from search_spaces import InputError
+from search_spaces.errors import Option
+
+ANSWER_S = 5.0
+"""Seconds within which a machine takes a connection, and within which it answers."""
+CONNECT_S = 120.0
+"""Seconds for all that Ray does to connect, such as to send packages; it waits for ever for what is no cluster."""
+_POLL_S = 0.2
+CLIENT = "ray://"
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""How a gRPC connection begins: that of HTTP/2, with no settings."""
+_SETTINGS = 4
+"""The kind of the first frame that a gRPC server answers with."""
+START = "start a cluster with ray start --head (docs/cluster.md)"
+REMEDY = f"{START}, or use {Option('ray')} local"
+
+
+def check_answers(address: str) -> None:
+    """Raises InputError unless something that may be a Ray cluster answers at an address.
+
+    Args:
+        address: `auto`, host:port, or ray://host:port.
+    """
+    asked = f"{address!r}"
+    if address == "auto":
+        address = os.environ.get("RAY_ADDRESS") or _found()
+        asked = f"'auto' ({address})"
+    found = re.fullmatch(r"(?:ray://)?(?:\[([^\]]+)\]|([^:/]+)):(\d{1,5})(?:/.*)?", address)
+    if not found or not 0 < int(found[3]) < 1 << 16:
+        raise InputError(Option("ray"), f"{asked} is not allowed; allowed: auto, local, HOST:PORT or {CLIENT}HOST:PORT")
+    host, port = found[1] or found[2], int(found[3])
+    why = _why_not(host, port)
+    if why:
+        raise InputError(Option("ray"), f"no Ray cluster at {asked}: {why}; {REMEDY}")
+
+
+def found_here() -> str | None:
+    """The address of the cluster that this machine belongs to; None where it belongs to none.
+
+    `ray start` writes it to the file that the documentation of `ray.init` names.
+    """
+    temporary = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"  # noqa: S108
+    try:
+        return Path(temporary, "ray", "ray_current_cluster").read_text("utf-8").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _found() -> str:
+    """See `found_here`. Raises InputError where this machine belongs to no cluster."""
+    found = found_here()
+    if not found:
+        says = "no Ray cluster for 'auto': RAY_ADDRESS is not set, and no Ray runs on this machine"
+        raise InputError(Option("ray"), f"{says}; {REMEDY}")
+    return found
+
+
+def _why_not(host: str, port: int) -> str | None:
+    """Why nothing of Ray answers at a port; None where it may be a cluster."""
+    where = f"port {port} of {host}"
+    try:
+        with socket.create_connection((host, port), ANSWER_S) as connection:
+            if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
+                return None  # it speaks after a handshake that is Ray's to make
+            connection.sendall(_PREFACE)
+            answer = connection.recv(9)
+    except socket.gaierror:
+        return f"no machine is called {host}"
+    except ConnectionRefusedError:
+        return f"nothing listens on {where}"
+    except TimeoutError:
+        return f"{where} did not answer for {ANSWER_S:.0f} s"
+    except (OSError, OverflowError) as error:
+        return f"{where} cannot be reached ({getattr(error, 'strerror', None) or error})"
+    return None if len(answer) > 3 and answer[3] == _SETTINGS else f"what listens on {where} is no Ray cluster"
+
+
+def start_local(**settings: Any) -> None:
+    """Start a cluster on this machine. Ray takes SIGTERM for itself, which is given back.
+
+    Its processes end with the thread that starts them: it has to be this one.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(address="local", **settings)
+    except SystemExit:  # Ray's way to end on SIGTERM
+        raise KeyboardInterrupt from None
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
+
+
+def connect(address: str, **settings: Any) -> None:
+    """Connect with the cluster at an address, within a time. Ctrl-C and SIGTERM are heard meanwhile.
+
+    Raises:
+        TimeoutError: it took longer.
+    """
+    slow = "what listens there does not answer as a Ray cluster"
+    _within(CONNECT_S, lambda: ray.init(address=address, **settings), slow)
+
+
+def _within(seconds: float, work: Callable[[], object], slow: str) -> None:
+    """Do something in another thread, for Ray blocks signals; wait for it only so long."""
+    failed: list[BaseException] = []
+
+    def do() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=do, daemon=True)
+    thread.start()
+    until = time.monotonic() + seconds
+    while thread.is_alive():
+        if time.monotonic() > until:
+            raise TimeoutError(f"{slow} ({seconds:.0f} s)")
+        thread.join(_POLL_S)
+    if failed:
+        raise failed[0]

@@ -1,0 +1,76 @@
+"""The machines of a Ray cluster: who leaves it while a stage runs is told on the screen, in the log and in the run."""
+
+from __future__ import annotations
+
+import socket
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from nas.core.events import add_event
+
+LOOK_S, ANSWER_S = 5.0, 0.5
+"""Seconds between looks at which machines there are, and within which one takes a connection."""
+
+
+class NodeWarning(UserWarning):
+    """A machine left the cluster."""
+
+
+class Nodes:
+    """Notices machines that die or are taken away.
+
+    Args:
+        folder: the run's, where it is recorded.
+        stage: what runs on the cluster.
+    """
+
+    def __init__(self, folder: Path, stage: str) -> None:
+        self.folder, self.stage = folder, stage
+        self._known = {node["NodeID"] for node in _nodes() if node["Alive"]}
+        self._gone: set[str] = set()
+        self._looked = time.monotonic()
+
+    def look(self, now: bool = False) -> None:
+        """Tell of machines that left since the last look; ask Ray only now and then, unless `now`."""
+        if not now and time.monotonic() - self._looked < LOOK_S:
+            return
+        nodes = _nodes()
+        left = [node for node in nodes if node["NodeID"] in self._known - self._gone and _has_left(node)]
+        self._gone |= {node["NodeID"] for node in left}
+        self._known |= {node["NodeID"] for node in nodes if node["Alive"]}
+        for node in left:
+            self._tell(node, sum(each["Alive"] and each["NodeID"] not in self._gone for each in nodes))
+        self._looked = time.monotonic()
+
+    def _tell(self, node: dict[str, Any], left: int) -> None:
+        name, address = node.get("NodeManagerHostname"), node.get("NodeManagerAddress")
+        why = " ".join(str(node.get("DeathReasonMessage") or "its Ray process does not run any more").split())[:200]
+        says = (f"the machine {name} ({address}, node {node['NodeID'][:8]}) left the Ray cluster during {self.stage}: "
+                f"{why}; its work is done again elsewhere, machines left: {left}")
+        add_event(self.folder, "node_left", self.stage, says)
+        warnings.warn(says, NodeWarning, stacklevel=2)
+
+
+def _has_left(node: dict[str, Any]) -> bool:
+    """Whether a machine is dead to Ray, or will be: Ray counts missed heartbeats first, for a quarter of a minute."""
+    if not node["Alive"]:
+        return True
+    try:
+        with socket.create_connection((node["NodeManagerAddress"], node["NodeManagerPort"]), ANSWER_S):
+            return False
+    except ConnectionRefusedError:
+        return True
+    except (OSError, KeyError):  # perhaps a firewall, or a busy machine: Ray will tell
+        return False
+
+
+def _nodes() -> list[dict[str, Any]]:
+    """Every machine that Ray knows; none where the connection is just breaking off."""
+    try:
+        return list(ray.nodes())  # type: ignore[no-untyped-call]
+    except Exception:  # Ray has many; whatever runs on the cluster tells of it
+        return []

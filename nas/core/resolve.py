@@ -1,0 +1,149 @@
+"""What a SPACE_OR_ARCH on the command line means: a space or an architecture, by name or from a file."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from search_spaces import Architecture, InputError, SearchSpace, load_architecture, load_space, shipped_spaces
+from search_spaces.errors import Command, Option, did_you_mean
+from search_spaces.published import catalogue
+
+DEFAULT_LENGTH = 128
+SPACE_ENDINGS = (".yaml", ".yml")
+ARCHITECTURE_ENDINGS = (".json",)
+ROOT = Path("runs")
+
+
+@dataclass(frozen=True)
+class Named:
+    """An architecture, what to call it, and the space it was drawn from where there is one."""
+
+    name: str
+    arch: Architecture
+    space: SearchSpace | None = None
+
+
+def known_names() -> list[str]:
+    """Every name that needs no file: shipped spaces, then published architectures."""
+    return [*shipped_spaces(), *catalogue.names()]
+
+
+def resolve(text: str) -> SearchSpace | Named:
+    """The space or architecture a text names.
+
+    A shipped space, a published architecture, a YAML file (a space), a JSON file (an architecture), a folder that
+    holds `architecture.json`, or RUN/KEY: a subnet of a run, or an architecture on its front.
+
+    Raises:
+        InputError: it is none of these; names the nearest that exist.
+    """
+    path = Path(text)
+    if text in shipped_spaces():
+        return load_space(text)
+    if text in catalogue.names():
+        return Named(text, catalogue.load_published(text))
+    if path.suffix.lower() in SPACE_ENDINGS:
+        return load_space(text)
+    if path.suffix.lower() in ARCHITECTURE_ENDINGS:
+        return Named(text, _architecture(path))
+    if (path / "architecture.json").is_file():
+        return Named(text, _architecture(path / "architecture.json"))
+    if path.exists():
+        raise InputError(text, "is neither a space (.yaml) nor an architecture (.json, or a folder with "
+                               "architecture.json)")
+    if folder := _run_of(text):
+        return Named(text, _of_run(folder, text))
+    raise InputError(text, _unknown(text))
+
+
+def pick(found: SearchSpace | Named, sample: int | None, smallest: bool, largest: bool) -> list[Named]:
+    """The architectures that options ask of a space: one, or its largest and smallest by default.
+
+    Raises:
+        InputError: more than one option is given, or one is given for an architecture.
+    """
+    given = [str(Option(name)) for name, is_given in (("sample", sample is not None), ("smallest", smallest),
+                                                      ("largest", largest)) if is_given]
+    if len(given) > 1:
+        raise InputError("", f"{' and '.join(given)} exclude each other; give one")
+    if isinstance(found, Named):
+        if given:
+            raise InputError(found.name, f"is an architecture; {given[0]} goes with a space")
+        return [found]
+    picked = []
+    if sample is not None:
+        picked.append(Named(f"{found.name}, sample {sample}", found.sample(random.Random(sample)), found))  # noqa: S311
+    if largest or not given:
+        picked.append(Named(f"{found.name}, largest", found.largest(), found))
+    if smallest or not given:
+        picked.append(Named(f"{found.name}, smallest", found.smallest(), found))
+    return picked
+
+
+def sequence_length(found: SearchSpace | Named, seq_len: int | None, target_len: int | None) -> int:
+    """The length to count at: the one asked for, or 128, or the context where that is less.
+
+    Raises:
+        InputError: a length is below 1 or beyond the context, or a target is given to one that has none.
+    """
+    model = found.arch if isinstance(found, Named) else found
+    for option, length in (("seq_len", seq_len), ("target_len", target_len)):
+        if length is not None and not 1 <= length <= model.context:
+            raise InputError(Option(option), f"{length} is not allowed; allowed: 1 to {model.context}, the context of "
+                                     f"{found.name}")
+    if target_len is not None and model.family != "seq2seq":
+        raise InputError(Option("target_len"), f"goes with the family seq2seq; {found.name} is {model.family}")
+    return min(DEFAULT_LENGTH, model.context) if seq_len is None else seq_len
+
+
+def _architecture(path: Path) -> Architecture:
+    if not path.is_file():
+        raise InputError(str(path), "is no file" if path.exists() else "does not exist")
+    return load_architecture(path)
+
+
+def _run_of(text: str) -> Path | None:
+    """The folder of the run in RUN/KEY; None where there is no such run."""
+    run = text.rpartition("/")[0]
+    folders = (Path(run), ROOT / run) if run else ()
+    return next((folder for folder in folders if (folder / "config.yaml").is_file()), None)
+
+
+def _of_run(folder: Path, text: str) -> Architecture:
+    """The subnet of a run, or else the architecture on its front, that a key names. Raises InputError."""
+    key = text.rpartition("/")[2]
+    from nas.core.subnet import named_subnets
+
+    subnets = named_subnets(key, folder)
+    if len(subnets) == 1:
+        return _architecture(subnets[0] / "architecture.json")
+    front = [arch for arch in _front(folder) if arch.key.startswith(key)] if key else []
+    found = [each.name for each in subnets] or [arch.key[:12] for arch in front]
+    if not subnets and len(front) == 1:
+        return front[0]
+    if found:
+        raise InputError(text, f"names several architectures: {', '.join(found)}; give more of the key")
+    if not key:
+        raise InputError(text, f"is a run; give RUN/KEY: {Command('pareto', folder.name)} lists keys")
+    raise InputError(text, f"no subnet of {folder} and no architecture on its front has a key that begins with "
+                           f"{key!r}; {Command('pareto', folder.name)} lists keys")
+
+
+def _front(folder: Path) -> list[Architecture]:
+    """The architectures on the front of a run; none where it was not searched."""
+    from nas.core.fronts import read_front
+    from nas.core.run_dir import RunDir
+
+    if not (folder / "pareto.json").is_file():
+        return []
+    return [entry.arch for entry in read_front(RunDir.open(str(folder.absolute())))]
+
+
+def _unknown(text: str) -> str:
+    if _run_of(f"{text}/"):
+        return f"is a run; give RUN/KEY: {Command('pareto', text)} lists keys"
+    others = (f"; shipped spaces: {', '.join(shipped_spaces())}; "
+              f"{Command('published')} lists the published architectures")
+    return f"is no space, architecture or file{did_you_mean(text, known_names(), n=3, cutoff=0.5) or others}"

@@ -1,0 +1,241 @@
+"""The folder of one run: what was asked, what was used, what came out. Every file is written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import platform
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from nas.core.config import RunConfig, read_config
+from search_spaces import InputError, SearchSpace
+from search_spaces.errors import Command, did_you_mean
+from search_spaces.files.loader import space_from_text, space_text
+from search_spaces.files.reading import checked, read_table
+from search_spaces.files.writing import delete, sweep, whole
+
+ROOT = Path("runs")
+
+
+class _Start(BaseModel):
+    """How a training was started, as far as that is read again."""
+
+    workers: int = 1
+    ray: str | None = None
+
+
+class _Manifest(BaseModel):
+    """What is read of `manifest.json`; it holds more."""
+
+    space_sha256: str = ""
+    data_fingerprint: str = ""
+    starts: tuple[_Start, ...] = ()
+
+SCHEMA_VERSION = 1
+
+
+def folder_of_run(name: str) -> Path:
+    """The folder that a run's name means: `runs/<name>`, or the path itself where it is one.
+
+    Raises:
+        InputError: the name is not allowed, or that of a folder on the way which would have to be made. Folders that
+            are there already may be called anything.
+    """
+    path = Path(name)
+    made = (each.name for each in path.parents if each.name and not each.exists())
+    if path.name == ".." or not all(re.fullmatch(r"[\w.+-]+", part) for part in (path.name, *made)):
+        raise InputError("run", f"{name!r} is not allowed; allowed: letters, digits, . _ + -, or the path of a folder "
+                                "with such a name")
+    return path if os.sep in name else ROOT / name
+
+
+def known_runs() -> list[str]:
+    """The names of the runs that are here."""
+    return sorted(path.parent.name for path in ROOT.glob("*/config.yaml"))
+
+
+class RunDir:
+    """A run by its name (`runs/<name>`) or by the path of its folder."""
+
+    def __init__(self, name: str) -> None:
+        self.path, self.name = folder_of_run(name), name
+
+    @classmethod
+    def create(cls, name: str, config: RunConfig) -> RunDir:
+        """A new run's folder with its config and space. Raises InputError where it exists or is not ours."""
+        run = cls(name)
+        run.check_free()
+        text = space_text(config.space)
+        run.path.mkdir(parents=True, exist_ok=True)
+        with run.locked():
+            run.check_free()  # another process may have been quicker
+            write_text(run.path / "space.yaml", text)
+            write_text(run.config_path, config.to_yaml())
+        return run
+
+    def check_free(self) -> None:
+        """Raises InputError where a new run cannot have this folder."""
+        if self.config_path.exists():
+            raise InputError(str(self.path), f"exists; resume it with {Command('train', resume=self.name)}, or take "
+                                             "another name")
+        others = sorted(path.name for path in self.path.glob("*") if path.name != ".lock")
+        if others:
+            raise InputError(str(self.path), f"holds other files ({', '.join(others[:3])}); take another name")
+
+    @classmethod
+    def open(cls, name: str) -> RunDir:
+        """An existing run. Raises InputError where there is none."""
+        run = cls(name)
+        if not run.config_path.is_file():
+            there = known_runs()
+            known = f"runs here: {', '.join(there)}" if there else f"start one with {Command('train')}"
+            raise InputError(str(run.path), f"is no run; {known}{did_you_mean(name, there)}")
+        return run
+
+    def discard(self) -> None:
+        """Take back a run that could not be started, so that its name is free again."""
+        for name in ("data", "ray", "tensorboard", "config.yaml", "space.yaml", "manifest.json", "metrics.csv",
+                     ".failure.json", ".stop", ".lock"):
+            delete(self.path / name)
+        with suppress(OSError):  # it holds something else
+            self.path.rmdir()
+            if self.path.parent == ROOT:
+                ROOT.rmdir()
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether anything was trained that would be lost without the run."""
+        rows = self.path / "metrics.csv"
+        return (self.weights_path.exists() or (self.path / "checkpoints").exists()
+                or rows.is_file() and rows.read_bytes().count(b"\n") > 1)
+
+    @property
+    def config_path(self) -> Path:
+        """The resolved config."""
+        return self.path / "config.yaml"
+
+    @property
+    def weights_path(self) -> Path:
+        """The trained supernet."""
+        return self.path / "supernet.safetensors"
+
+    def config(self) -> RunConfig:
+        """What the run was started with."""
+        return read_config(self.config_path)
+
+    def space(self) -> SearchSpace:
+        """The space as the run's file has it; a task fits vocabulary and classes to the data.
+
+        Raises:
+            InputError: the file was changed since: the run's weights would not fit it.
+        """
+        path = self.path / "space.yaml"
+        text = space_text(path)
+        if self.read_manifest().get("space_sha256", self._space_sha256()) != self._space_sha256():
+            raise InputError(str(path), "is not what the run was started with; put it back, or start a new run with it")
+        return space_from_text(text, str(path))
+
+    def _space_sha256(self) -> str:
+        return hashlib.sha256((self.path / "space.yaml").read_bytes()).hexdigest()
+
+    def write_config(self, config: RunConfig) -> None:
+        """Replace the config: what does not touch the weights may change."""
+        write_text(self.config_path, config.to_yaml())
+
+    def read_manifest(self) -> dict[str, Any]:
+        """What went in; nothing where no stage has written it yet. Raises InputError for a damaged file."""
+        path = self.path / "manifest.json"
+        if not path.is_file():
+            return {}
+        remedy = "delete it, it is written again"
+        data = read_table(path, remedy)
+        checked(_Manifest, data, str(path), remedy)
+        return data
+
+    def write_manifest(self, facts: Mapping[str, Any], start: Mapping[str, Any]) -> None:
+        """Add a start to the manifest: where it was and with which versions, and what else the stage tells.
+
+        Args:
+            facts: what went in; what an earlier start wrote stays.
+            start: how this one was asked for.
+        """
+        known = self.read_manifest()
+        here = {"python": platform.python_version(), "platform": platform.platform(),
+                "versions": {name: version(name) for name in ("paretoformer", "torch", "optuna", "ray", "tokenizers")}}
+        facts = {"schema_version": SCHEMA_VERSION, "space_sha256": self._space_sha256(), **facts, **known}
+        write_json(self.path / "manifest.json", {**facts, "starts": [*known.get("starts", ()), {**start, **here}]})
+
+    def resume_command(self) -> Command:
+        """What resumes the run as it was last started."""
+        last = (self.read_manifest().get("starts") or [{}])[-1]
+        on_ray = {"workers": last["workers"], "ray": last["ray"]} if last.get("workers", 1) > 1 else {}
+        return Command("train", resume=self.name, **on_ray)
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Keep other processes from working on the run. Raises InputError where one does."""
+        return locked(self.path, "run")
+
+
+@contextmanager
+def locked(folder: Path, what: str) -> Iterator[None]:
+    """Keep other processes from working on a folder; the lock goes with the process, however it ends.
+
+    What processes that were killed left in it is deleted.
+
+    `filelock` takes the same lock (flock), but up to version 3.29.7 a process that tries in vain empties the file (its
+    issue 591), and with it the name of the process that has the lock.
+
+    Args:
+        what: the folder is of.
+
+    Raises:
+        InputError: another process has it; says which.
+    """
+    import fcntl
+
+    with (folder / ".lock").open("a+") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            handle.seek(0)
+            who = handle.read().strip()
+            raise InputError(str(folder), f"another process is at work on this {what}{who and f' ({who})'}; stop it "
+                                          "first") from None
+        handle.truncate(0)
+        handle.write(f"process {os.getpid()} on {platform.node()}")
+        handle.flush()
+        sweep(folder)
+        yield
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    with whole(path) as temporary:
+        temporary.write_text(text, "utf-8")
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Write JSON whole or not at all."""
+    write_text(path, json_text(data) + "\n")
+
+
+def json_text(data: Mapping[str, Any]) -> str:
+    """JSON for a reader: what is not finite is null, for JSON has no word for it."""
+    return json.dumps(_finite(data), indent=2, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

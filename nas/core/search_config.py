@@ -1,0 +1,109 @@
+"""What a search was asked for, checked once and kept in the run's folder as `search.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from nas.core.config import unknown_setting
+from nas.core.measures import Limit, Measure, devices_of, parse_all, parse_limits
+from nas.tasks.base import Task
+from search_spaces import Fault, InputError
+from search_spaces.errors import Command, Option, shown
+from search_spaces.files.reading import read_yaml
+
+FREE = ("trials", "inputs")
+"""What may change when a search goes on, or is compared for itself."""
+
+
+class SearchConfig(BaseModel):
+    """Everything that decides which architectures a search visits."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = Field(1, description="of these keys")
+    objectives: tuple[str, ...] = Field(("loss",), min_length=1, description="what is minimised, or maximised where "
+                                        "more is better: metrics of the task and costs")
+    max: tuple[str, ...] = Field((), description="limits, such as latency:cpu=12ms")
+    min: tuple[str, ...] = Field((), description="limits from below")
+    devices: tuple[str, ...] = Field((), description="profiled devices; each gets a front of its own")
+    sampler: str = Field("predictor", description="who proposes architectures")
+    trials: int = Field(200, ge=1, description="architectures to evaluate")
+    seed: int = Field(0, description="the same seed visits the same architectures")
+    limit: int | None = Field(256, ge=1, description="validation examples that each is evaluated on; null: all")
+    batch_size: int | None = Field(None, ge=1, description="examples evaluated at a time; null: a fast number")
+    race: bool = Field(True, description="whether the evaluation of what is clearly dominated ends early")
+    warm_start: tuple[str, ...] = Field((), description="what to begin with: runs, architectures, published")
+    inputs: dict[str, str] = Field(default_factory=dict, description="digests of what the search reads; written by it")
+
+    def to_yaml(self) -> str:
+        """The config as it is kept."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+    def measures(self, task: Task) -> tuple[Measure, ...]:
+        """The objectives. Raises InputError where there is no such measure, or none that has to be evaluated."""
+        measures = parse_all(self.objectives, task.metrics)
+        if not any(measure.is_quality for measure in measures):
+            raise InputError(Option("objective"), "a search needs one of quality beside costs; allowed: "
+                                          f"{', '.join(task.metrics)}")
+        return measures
+
+    def limits(self, task: Task) -> tuple[Limit, ...]:
+        """The limits. Raises InputError."""
+        return parse_limits(self.max, self.min, task.metrics)
+
+    def all_devices(self, task: Task) -> tuple[str, ...]:
+        """Every device that is named anywhere."""
+        named = devices_of([*self.measures(task), *(limit.measure for limit in self.limits(task))])
+        return tuple(dict.fromkeys((*self.devices, *named)))
+
+    def differences(self, other: SearchConfig) -> Iterator[str]:
+        """`key is mine in the search, asked for other's` of everything that changes what is visited."""
+        theirs = other.model_dump()
+        for key, mine in self.model_dump().items():
+            if mine != theirs[key] and key not in FREE:
+                yield f"{key} is {_shown(mine)} in the search, asked for {_shown(theirs[key])}"
+
+
+def changed(old: SearchConfig, new: SearchConfig) -> Iterator[Fault]:
+    """What a search cannot go on with: other settings, or other inputs, than it was started with."""
+    for difference in old.differences(new):
+        yield Fault("", f"{difference}; to change it, start over with {Option('fresh')}")
+    for name, digest in old.inputs.items():
+        if new.inputs.get(name) != digest:
+            yield Fault("", f"{name} changed since the search started: its trials would not compare; start over with "
+                            f"{Option('fresh')}, nothing known is evaluated again")
+
+
+def read_search(path: Path) -> SearchConfig:
+    """A search's config from its file. Raises InputError with everything that is wrong."""
+    if not path.is_file():
+        raise InputError(str(path.parent), f"has not been searched; run {Command('search', path.parent.name)}")
+    return make_search(read_yaml(path), str(path))
+
+
+def make_search(settings: object, where: str) -> SearchConfig:
+    """A config of settings. Raises InputError with every wrong one and what is allowed."""
+    try:
+        return SearchConfig.model_validate(settings)
+    except ValidationError as error:
+        raise InputError(where, list(_faults(error))) from None
+
+
+def _faults(error: ValidationError) -> Iterator[Fault]:
+    for item in error.errors():
+        key = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            yield Fault(key, unknown_setting(key, SearchConfig.model_fields))
+        else:
+            yield Fault(key, f"{shown(item['input'])} is not allowed: {item['msg'][0].lower()}{item['msg'][1:]}")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(str, value)) or "nothing"
+    return str(value)

@@ -1,0 +1,256 @@
+"""The folder of one subnet: a plain model with all that is known of it, for whoever uses, trains or ships it.
+
+`architecture.json` and `model.safetensors` are the model, `tokenizer.json` makes its tokens, `metrics.json` holds the
+`Facts`, and `README.md` says it all to a reader. Every stage takes such a folder; those that change the model write
+another one.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from safetensors import SafetensorError
+from tokenizers import Tokenizer
+
+from nas.core.evaluation import prepare
+from nas.core.measures import Measure
+from nas.core.run_dir import ROOT, RunDir, known_runs, write_json
+from nas.tasks.base import Prepared
+from search_spaces import Architecture, InputError, load_architecture
+from search_spaces.errors import Option, did_you_mean
+from search_spaces.files.reading import checked, read_json, read_text
+from search_spaces.files.writing import delete, whole
+from supernet import Transformer
+from supernet.pretrained import ARCHITECTURE, REMEDY, save_model
+
+FACTS, TOKENIZER, SUBNETS = "metrics.json", "tokenizer.json", "subnets"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Made(_Frozen):
+    """One thing that was done to a model, and how good it was afterwards.
+
+    Args:
+        settings: what it was done with, for a reader.
+        metrics: on the whole validation split.
+    """
+
+    stage: Literal["extract", "retrain", "compress"]
+    settings: dict[str, Any] = Field(default_factory=dict)
+    metrics: dict[str, float | None] = Field(default_factory=dict)
+
+
+class Measured(_Frozen):
+    """A latency that was predicted and then measured, by `nas measure`."""
+
+    predicted_ms: float | None
+    measured_ms: float
+    unmeasured_share: float = 0.0
+    """Of the predicted latency: what rests on interpolated or estimated prices."""
+    conditions: dict[str, Any] = Field(default_factory=dict)
+
+
+class SubnetFacts(_Frozen):
+    """What is known of a subnet beside its weights: the content of `metrics.json`.
+
+    Args:
+        run: the folder of the run it came from, which has the data to train and judge it.
+        made: what was done to it, oldest first; the last one's metrics are the model's own.
+        costs: by the names a search has for them: params, macs, weight_bytes, latency:DEVICE, ...
+        unmeasured_share: by the names of latencies, the share that rests on interpolated or estimated prices; a
+            subnet that an older version extracted has none.
+        measured: by the names of latencies.
+        exports: what was written beside the model by `nas export`, by format.
+    """
+
+    schema_version: Literal[1] = 1
+    key: str
+    task: str
+    run: str
+    data: dict[str, str] = Field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+    made: tuple[Made, ...] = ()
+    costs: dict[str, float] = Field(default_factory=dict)
+    unmeasured_share: dict[str, float] = Field(default_factory=dict)
+    measured: dict[str, Measured] = Field(default_factory=dict)
+    exports: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    @property
+    def metrics(self) -> dict[str, float | None]:
+        """How good the model is."""
+        return self.made[-1].metrics if self.made else {}
+
+    def show(self, measure: Measure) -> str:
+        """A cost for a reader, marked where a part of it was not measured."""
+        return measure.show(self.costs[measure.name], self.unmeasured_share.get(measure.name, 0.0))
+
+    def then(self, made: Made, **changed: Any) -> SubnetFacts:
+        """The facts of what a stage made of the model; what was measured or exported before is another model's."""
+        return self.model_copy(update={"made": (*self.made, made), "measured": {}, "exports": {}, **changed})
+
+
+@dataclass(frozen=True)
+class Subnet:
+    """A subnet's folder, opened."""
+
+    path: Path
+    arch: Architecture
+    facts: SubnetFacts
+
+    @classmethod
+    def open(cls, name: str) -> Subnet:
+        """A subnet by its folder, or by RUN/KEY with as much of the key as makes it unique. Raises InputError."""
+        path = _folder(name)
+        arch, facts = load_architecture(path), _read_facts(path / FACTS)
+        if arch.key != facts.key:
+            raise InputError(str(path / ARCHITECTURE), f"is the architecture {arch.key[:12]}, but {FACTS} is of "
+                                                       f"{facts.key[:12]}; {REMEDY}")
+        return cls(path, arch, facts)
+
+    def model(self, dropout: float = 0.0) -> Transformer:
+        """Its weights, in eval mode. Raises InputError where the files are damaged."""
+        return Transformer.from_pretrained(self.path, dropout=dropout)
+
+    def tokenizer(self) -> Tokenizer:
+        """What makes its tokens. Raises InputError where the file is missing, damaged or of another vocabulary."""
+        path = self.path / TOKENIZER
+        try:
+            found = Tokenizer.from_str(read_text(path, REMEDY))
+        except InputError:
+            raise
+        except Exception as error:  # the library raises Exception itself
+            says = getattr(error, "strerror", None) or "it is damaged"
+            raise InputError(str(path), f"cannot be read ({says}); {REMEDY}") from None
+        if found.get_vocab_size() != self.arch.vocab_size:
+            raise InputError(str(path), f"makes {found.get_vocab_size():,} tokens, the model knows "
+                                        f"{self.arch.vocab_size:,}; {REMEDY}")
+        return found
+
+    def run(self) -> RunDir:
+        """The run it came from, which has its data. Raises InputError where that is gone."""
+        around = self.path.resolve().parent
+        for folder in (*([around.parent] if around.name == SUBNETS else []), Path(self.facts.run)):
+            if (folder / "config.yaml").is_file():
+                return RunDir.open(os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else str(folder))
+        raise InputError(str(self.path), f"the run it came from, {self.facts.run}, is not there; its data are needed")
+
+    def prepared(self) -> Prepared:
+        """The data it is trained and judged with. Raises InputError where they are gone or of another vocabulary."""
+        run = self.run()
+        found = prepare(run)
+        if found.tokenizer.get_vocab() != self.tokenizer().get_vocab():
+            raise InputError(str(self.path), f"has another vocabulary than the data of {run.path}; take the folder of "
+                                             f"a run to its own run, {self.facts.run}")
+        return found
+
+    def write_facts(self, facts: SubnetFacts) -> Subnet:
+        """Replace `metrics.json` and the model card."""
+        from nas.core.model_card import write_card
+
+        write_json(self.path / FACTS, facts.model_dump())
+        changed = Subnet(self.path, self.arch, facts)
+        write_card(changed)
+        return changed
+
+
+def write_subnet(folder: Path, model: Transformer, tokenizer: Tokenizer, facts: SubnetFacts,
+                 files: Mapping[str, str] | None = None) -> Subnet:
+    """Write a subnet's folder, whole or not at all.
+
+    Args:
+        files: what else belongs to it, by name.
+
+    Raises:
+        InputError: the folder exists, or cannot be written.
+    """
+    check_free(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        for left in folder.parent.glob(f".{folder.name}.*"):  # by a process that was killed
+            delete(left)
+        with whole(folder) as temporary:
+            temporary.mkdir()
+            save_model(model, temporary)
+            for name, text in {TOKENIZER: tokenizer.to_str(pretty=True), **(files or {})}.items():
+                (temporary / name).write_text(text, "utf-8")
+            Subnet(temporary, model.arch, facts).write_facts(facts)
+    except (OSError, SafetensorError) as error:
+        raise InputError(str(folder), f"cannot be written ({getattr(error, 'strerror', None) or error})") from None
+    return Subnet(folder, model.arch, facts)
+
+
+def check_free(folder: Path) -> None:
+    """Raises InputError where a folder is there already, or cannot be made."""
+    if folder.exists():
+        raise InputError(str(folder), f"exists; delete it, or name another folder with {Option('out')}")
+    parent = next(each for each in folder.absolute().parents if each.exists())
+    if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
+        raise InputError(str(folder), f"cannot be written: nothing can be made in {parent}; name another folder with "
+                                      f"{Option('out')}")
+
+
+def subnets_in(run: Path) -> list[Path]:
+    """The folders of a run's subnets by name; what is still being written is none."""
+    found = (path.parent for path in (run / SUBNETS).glob(f"*/{ARCHITECTURE}"))
+    return sorted(folder for folder in found if not folder.name.startswith("."))
+
+
+def named_subnets(key: str, run: Path) -> list[Path]:
+    """The folders of a run's subnets that a key, or the beginning of one, names."""
+    return _named(key, subnets_in(run)) if key else []
+
+
+def _folder(name: str) -> Path:
+    path = Path(name)
+    if (path / ARCHITECTURE).is_file():
+        return path
+    run, _, key = name.rpartition("/")
+    there = subnets_in(Path(run) if (Path(run) / SUBNETS).is_dir() else ROOT / run) if run else []
+    found = _named(key, there) if key else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(name, f"names several subnets: {', '.join(each.name for each in found)}")
+    if path.is_dir():
+        raise InputError(name, f"is no subnet: it holds no {ARCHITECTURE}; nas extract writes subnets")
+    known = f"subnets of {run}: {', '.join(each.name for each in there)}" if there else _known(name)
+    raise InputError(name, f"is no subnet's folder; {known}")
+
+
+def _known(name: str) -> str:
+    """What there is instead of a subnet that is not."""
+    runs = known_runs()
+    subnets = [f"{run}/{each.name}" for run in runs for each in subnets_in(ROOT / run)]
+    said = [f"{what} here: {', '.join(known)}" for what, known in (("runs", runs), ("subnets", subnets)) if known]
+    said += [] if subnets else ["nas extract writes subnets"]
+    return "; ".join(said) + did_you_mean(name, [each for each in (*runs, *subnets) if each != name])
+
+
+def _named(key: str, there: Sequence[Path]) -> list[Path]:
+    """Those that a name means: the one called so, or keys that begin so with the same ending, or all that begin so.
+
+    `7b9f` is what was extracted, though others were made of it; `7b9f-int8` is one of those.
+    """
+    begins, _, ends = key.partition("-")
+    ways = ([each for each in there if each.name == key],
+            [each for each in there if each.name.startswith(begins) and each.name.partition("-")[2] == ends],
+            [each for each in there if each.name.startswith(key)])
+    return next(filter(None, ways), [])
+
+
+def _read_facts(path: Path) -> SubnetFacts:
+    return checked(SubnetFacts, read_json(path, REMEDY), str(path), REMEDY)
+
+
+def finite(metrics: dict[str, float]) -> dict[str, float | None]:
+    """Metrics as JSON has them: what is no finite number is none."""
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}

@@ -1,0 +1,1 @@
+"""Build workloads, compile them and time them on a device."""

@@ -1,0 +1,144 @@
+"""Workloads compiled to files: in several processes, and once, for files are kept and found again by their content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hardware_profiles import runtimes
+from hardware_profiles.device import Device
+from hardware_profiles.profile import Conditions
+from hardware_profiles.transports import Model
+from nas.core.run_dir import write_json
+from nas.core.timing import sources
+from nas.core.timing.fresh import FreshPool
+from nas.core.timing.workloads import Workload, described, greatest_token
+from search_spaces import InputError
+from search_spaces.files.reading import read_table
+
+POLL_S = 0.2
+_compiled: list[str] = []
+"""What this process has compiled."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled workload, what the runtime said of it, and how long it took.
+
+    Args:
+        first: whether it was the first of its process, which imports the runtime's libraries as well.
+    """
+
+    model: Model
+    facts: dict[str, Any]
+    seconds: float
+    first: bool = False
+
+
+class Compiler:
+    """Compiles workloads for a device into `folder/models`."""
+
+    def __init__(self, device: Device, conditions: Conditions, folder: Path) -> None:
+        self.device, self.conditions, self.folder = device, conditions, folder
+        (folder / "models").mkdir(parents=True, exist_ok=True)
+        settings = {"options": device.runtime_options(), "versions": runtimes.get(device.runtime).versions(),
+                    "conditions": conditions.model_dump()}
+        self.settings = json.dumps(settings, sort_keys=True)
+
+    def file(self, workload: Workload) -> str:
+        """Where a workload's file stands in the folder: another one where the settings or its code are others."""
+        key = hashlib.sha256((self.settings + sources.of_kinds(workload.kinds)).encode()).hexdigest()[:12]
+        return f"models/{workload.name}-{key}{runtimes.get(self.device.runtime).SUFFIX}"
+
+    def known(self, workload: Workload) -> Compiled | None:
+        """A workload that was compiled before."""
+        path = self.folder / self.file(workload)
+        try:
+            data = read_table(path.with_suffix(".json"))
+            return self._compiled(workload, data) if path.is_file() else None
+        except (InputError, ValueError, KeyError, TypeError):  # it is compiled again
+            return None
+
+    def _compiled(self, workload: Workload, data: dict[str, Any]) -> Compiled:
+        return Compiled(Model(workload.name, data["file"], data["inputs"]), data["facts"], float(data["seconds"]))
+
+    def compile(self, workload: Workload) -> Compiled:
+        """Compile one workload here. Raises InputError that names it where the runtime cannot take it."""
+        known = self.known(workload)
+        if known is not None:
+            return known
+        module, inputs = workload.build(self.conditions)
+        path, start = self.folder / self.file(workload), time.monotonic()
+        try:
+            facts = runtimes.get(self.device.runtime).compile(module, inputs, path, self.device.runtime_options())
+        except InputError as error:
+            raise InputError(f"{workload}", f"{self.device.runtime} cannot run it: {error}") from None
+        data = {"schema_version": 1, "file": self.file(workload), "facts": facts,
+                "seconds": time.monotonic() - start, "inputs": described(inputs, greatest_token(workload.what))}
+        write_json(path.with_suffix(".json"), data)
+        first = not _compiled
+        _compiled.append(workload.name)
+        return replace(self._compiled(workload, data), first=first)
+
+    def compile_all(self, workloads: Sequence[Workload], done: Callable[[Compiled | None], None],
+                    stop: Callable[[], bool], more: Callable[[], bool] = lambda: True, least: int | None = None,
+                    pool: FreshPool | None = None) -> dict[str, Compiled]:
+        """Compile many, in their order; gives fewer where `stop` or `more` says so.
+
+        Args:
+            done: called after each, with what was compiled; with None where it was known.
+            more: whether there is time to start another one; not asked for the first `least` workloads.
+            pool: processes to use; by default new ones.
+        """
+        found = {each.name: known for each in workloads if (known := self.known(each)) is not None}
+        for _ in found:
+            done(None)
+        first = {each.name for each in workloads[:least]}
+        todo = [(each, each.name in first) for each in workloads if each.name not in found]
+        if todo:
+            with nullcontext(pool) if pool else FreshPool(min(processes(), len(todo)), quiet) as workers:
+                for name, compiled in self._in_processes(todo, stop, more, workers):
+                    found[name] = compiled
+                    done(compiled)
+        return found
+
+    def _in_processes(self, workloads: Sequence[tuple[Workload, bool]], stop: Callable[[], bool],
+                      more: Callable[[], bool], pool: FreshPool) -> Iterator[tuple[str, Compiled]]:
+        """Never more are started than there are processes: what is started is finished."""
+        todo, running = deque(workloads), dict[Future[Compiled], str]()
+        try:
+            while not stop():
+                while todo and len(running) < processes() and (todo[0][1] or more()):
+                    workload, _ = todo.popleft()
+                    running[pool.submit(self.compile, workload)] = workload.name
+                if not running:
+                    return
+                for future in wait(running, timeout=POLL_S, return_when=FIRST_COMPLETED).done:
+                    yield running.pop(future), future.result()
+        except BrokenProcessPool:
+            if not stop():
+                raise InputError(self.device.name, "a compiling process was killed, most likely for lack of memory; "
+                                                   "what is compiled is kept, run the same command again to resume"
+                                 ) from None
+
+
+def processes() -> int:
+    """How many workloads are compiled at a time."""
+    return os.cpu_count() or 1
+
+
+def quiet() -> None:
+    """One thread each."""
+    import torch
+
+    torch.set_num_threads(1)

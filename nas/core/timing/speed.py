@@ -1,0 +1,32 @@
+"""Whether a device is as fast as when it was profiled: models whose times are known are timed again.
+
+Clocks, heat and neighbours change a machine's speed from one hour to the next, and a latency measured now then says
+more of the hour than of the model. Timed among the others, the known models tell how much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from hardware_profiles.calibration import MeasuredModel
+from hardware_profiles.protocol import Timing
+from nas.core.timing.workloads import Workload
+
+KNOWN = 8
+"""Models that are timed again."""
+
+
+def known_models(measured: Sequence[MeasuredModel], phase: str, space: str) -> list[MeasuredModel]:
+    """A few of a space's measured models, from the fastest to the slowest; none where no whole model was measured."""
+    mine = [each for each in measured if (each.phase, each.space) == (phase, space)]
+    ordered = sorted(mine, key=lambda each: each.ms)
+    if len(ordered) <= KNOWN:
+        return ordered
+    return [ordered[round(i * (len(ordered) - 1) / (KNOWN - 1))] for i in range(KNOWN)]
+
+
+def slowdown(known: Sequence[MeasuredModel], timings: Mapping[str, Timing]) -> float:
+    """How many times as long the known models take now; the median, and 1 where there are none."""
+    ratios = [timings[Workload(each.phase, each.arch).name].ms / each.ms for each in known]
+    return median(ratios) if ratios else 1.0

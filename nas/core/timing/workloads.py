@@ -1,0 +1,229 @@
+"""What is timed: stacks of distinct copies of a unit, whole plain models, and nothing at all.
+
+Every workload is a module that takes tensors by position and gives tensors, which is what any runtime can take.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hardware_profiles.profile import Conditions
+from hardware_profiles.table import unit_text
+from search_spaces import Architecture
+from search_spaces.units import LENGTHS, SUBLAYERS, Unit, plan
+from supernet.build import build_unit, fresh
+from supernet.cache import Cache, OneUnit, decoder_steps, state_shapes
+from supernet.call import Call
+from supernet.driver import run_unit
+from supernet.transformer import Transformer
+
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Something to time.
+
+    Args:
+        what: a unit in `copies` copies, an architecture as a whole, or the width of the empty model
+            (0 for one that takes tokens).
+    """
+
+    phase: str
+    what: Unit | Architecture | int
+    copies: int = 1
+
+    @property
+    def name(self) -> str:
+        """A short name that no other workload has."""
+        if isinstance(self.what, Architecture):
+            return f"{self.phase}-model-{self.what.key[:16]}"
+        if isinstance(self.what, Unit):
+            digest = hashlib.sha256(unit_text(self.what).encode()).hexdigest()[:16]
+            return f"{self.phase}-{self.what.role}-{digest}-x{self.copies}"
+        return f"{self.phase}-empty-{self.what}"
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of its blocks."""
+        if isinstance(self.what, Architecture):
+            return frozenset(step.unit.block.kind for step in plan(self.what))
+        return frozenset({self.what.block.kind} if isinstance(self.what, Unit) else ())
+
+    def __str__(self) -> str:
+        return str(self.what) if isinstance(self.what, Unit) else self.name
+
+    def build(self, conditions: Conditions) -> tuple[nn.Module, tuple[Tensor, ...]]:
+        """The module in eval mode, and inputs it takes."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(SEED)
+            if isinstance(self.what, Architecture):
+                module, inputs = _whole(self.model(self.what), self.phase, conditions)
+            elif isinstance(self.what, Unit):
+                module, inputs = _stack(self.what, self.phase, self.copies, conditions)
+            else:
+                module, inputs = _Empty(), _empty_inputs(self.what, self.phase, conditions)
+        return module.eval().requires_grad_(False), inputs
+
+    def model(self, arch: Architecture) -> Transformer:
+        """The plain model of an architecture, with the weights that it is timed with: which ones hardly matters."""
+        return Transformer(arch, seed=SEED)
+
+
+def described(inputs: Sequence[Tensor], high: int) -> list[dict[str, Any]]:
+    """Inputs as a job names them; `high` bounds whole numbers."""
+    return [{"dtype": str(each.dtype).removeprefix("torch."), "shape": list(each.shape),
+             **({} if each.is_floating_point() else {"high": high})} for each in inputs]
+
+
+def greatest_token(what: Unit | Architecture | int) -> int:
+    """How many different tokens may be put in."""
+    if isinstance(what, Architecture):
+        return what.vocab_size
+    return int(dict(what.facts).get("vocab_size", 2)) if isinstance(what, Unit) else 2
+
+
+class _Empty(nn.Module):
+    """The least a runtime can be asked to do with an input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 1
+
+
+class _Stack(nn.Module):
+    """Sub-layers or norms one after the other."""
+
+    def __init__(self, role: str, units: list[nn.Module]) -> None:
+        super().__init__()
+        self.role, self.units = role, nn.ModuleList(units)
+
+    def forward(self, x: Tensor, *memory: Tensor) -> Tensor:
+        call = Call(memory=memory[0] if memory else None)
+        for unit in self.units:
+            x, _ = run_unit(self.role, unit, x, call, {})
+        return x
+
+
+class _Decoding(nn.Module):
+    """Sub-layers one after the other on one more token; each has a state of its own."""
+
+    def __init__(self, units: list[nn.Module], position: int, per_unit: int) -> None:
+        super().__init__()
+        self.units, self.per_unit = nn.ModuleList(OneUnit(unit, position) for unit in units), per_unit
+
+    def forward(self, x: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
+        after: list[Tensor] = []
+        for i, unit in enumerate(self.units):
+            x, *state = unit(x, *states[i * self.per_unit : (i + 1) * self.per_unit])
+            after += state
+        return (x, *after)
+
+
+class _SideBySide(nn.Module):
+    """Units whose outputs cannot be their inputs, such as embeddings and heads: each of them on the same input."""
+
+    def __init__(self, role: str, units: list[nn.Module]) -> None:
+        super().__init__()
+        self.role, self.units = role, nn.ModuleList(units)
+        self.tied = nn.ModuleList(_tied(each) for each in units)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return tuple(run_unit(self.role, unit, x, Call(), dict(tied.named_parameters()))[0]
+                     for unit, tied in zip(self.units, self.tied))
+
+
+class _Held(nn.Module):
+    """Holds tensors under names with dots in them."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        for name, tensor in tensors.items():
+            *path, last = name.split(".")
+            inside: nn.Module = self
+            for part in path:
+                if part not in inside._modules:
+                    inside.add_module(part, nn.Module())
+                inside = inside.get_submodule(part)
+            inside.register_parameter(last, nn.Parameter(tensor))
+
+
+def _tied(unit: nn.Module) -> _Held:
+    """The embedding's tensors that a tied head uses."""
+    shapes: dict[str, tuple[int, ...]] = getattr(unit, "tied_shapes", dict)()
+    return _Held({name: torch.randn(shape) * 0.02 for name, shape in shapes.items()})
+
+
+class _Whole(nn.Module):
+    """A plain model that takes its inputs by position."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *tokens: Tensor) -> Tensor:
+        return self.model(*tokens)
+
+
+class _WholeDecoding(nn.Module):
+    """A plain model on one more token."""
+
+    def __init__(self, model: Transformer, past: int, counts: Sequence[int]) -> None:
+        super().__init__()
+        self.model, self.past, self.counts = model, past, counts
+
+    def forward(self, token: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+        rest = iter(tensors)
+        states = tuple(tuple(islice(rest, count)) for count in self.counts)
+        logits, cache = self.model.decode(token, Cache(token.shape[0], self.past, states))
+        return (logits, *(tensor for state in cache.states for tensor in state))
+
+
+def _stack(unit: Unit, phase: str, copies: int, conditions: Conditions) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    units = [fresh(build_unit(unit)) for _ in range(copies)]
+    length = unit.length(conditions.length) if phase == "prefill" else 1
+    if unit.role == "embedding":
+        vocabulary = greatest_token(unit)
+        return _SideBySide(unit.role, units), (torch.randint(vocabulary, (conditions.batch, length)),)
+    width = int(dict(unit.facts)["width"])
+    x = torch.randn(conditions.batch, length, width)
+    if unit.role == "head" or unit.role in LENGTHS:
+        return _SideBySide(unit.role, units), (x,)
+    if unit.role not in SUBLAYERS or (phase == "decode" and unit.role == "ffn"):
+        return _Stack(unit.role, units), (x,)
+    if phase == "decode":
+        state = [_state(unit, conditions) for _ in units]
+        return _Decoding(units, conditions.past, len(state[0])), (x, *(tensor for each in state for tensor in each))
+    memory = (torch.randn(conditions.batch, conditions.length, width),) if unit.role == "cross" else ()
+    return _Stack(unit.role, units), (x, *memory)
+
+
+def _whole(model: Transformer, phase: str, conditions: Conditions) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    arch = model.arch
+    if phase == "prefill":
+        n_inputs = 2 if arch.family == "seq2seq" else 1
+        return _Whole(model), tuple(torch.randint(arch.vocab_size, (conditions.batch, conditions.length))
+                                    for _ in range(n_inputs))
+    states = [_state(step.unit, conditions) for step in decoder_steps(arch) if step.unit.role in SUBLAYERS]
+    token = torch.randint(arch.vocab_size, (conditions.batch, 1))
+    return (_WholeDecoding(model, conditions.past, [len(state) for state in states]),
+            (token, *(tensor for state in states for tensor in state)))
+
+
+def _state(unit: Unit, conditions: Conditions) -> tuple[Tensor, ...]:
+    """What a sub-layer remembers: of the past, or, for cross-attention, of the source."""
+    past = conditions.length if unit.role == "cross" else conditions.past
+    return tuple(torch.randn(shape) for shape in state_shapes(unit, conditions.batch, past))
+
+
+def _empty_inputs(width: int, phase: str, conditions: Conditions) -> tuple[Tensor, ...]:
+    length = conditions.length if phase == "prefill" else 1
+    if width == 0:
+        return (torch.zeros(conditions.batch, length, dtype=torch.long),)
+    return (torch.randn(conditions.batch, length, width),)

@@ -1,0 +1,138 @@
+"""From the user's files and a few answers to the options that `nas train --data` takes."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nas import tasks
+from nas.tasks.base import Task
+from nas.tasks.files import Row
+from nas.tasks.guessing import Guess, guess
+from nas.tasks.options import SPLITS
+from search_spaces import InputError, SearchSpace
+from search_spaces.errors import Option, with_references
+
+Answer = Callable[[str, str, str, Row], str]
+"""Asks for (key, question, default, allowed answers)."""
+LARGE_BYTES = 20_000_000
+"""Files of this size fill any vocabulary."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """Data as they were understood.
+
+    Args:
+        says: the format, in words.
+        columns: the names of the columns of `rows`.
+    """
+
+    task: str
+    data: dict[str, str]
+    says: str = ""
+    columns: Row = ()
+    rows: list[Row] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+
+
+def data_of(paths: Sequence[str], options: Mapping[str, str], task: str | None, ask: Answer,
+            say: Callable[[Data], None]) -> Data:
+    """The options of files; asks only for what the files leave open, and checks that they can be read.
+
+    Args:
+        options: what the user says of the data; it comes before what the files tell.
+
+    Raises:
+        InputError: the files cannot be read, or not for this task.
+    """
+    options, paths = dict(options), paths or [options[key] for key in ("train",) if key in options]
+    if not paths or not _is_there(paths[0]):
+        if "hf" not in options and "train" not in options:
+            if paths:
+                raise InputError(paths[0], "no such file or folder")
+            raise InputError(Option("data"), "names no file; give a file or folder beside the options")
+        name = task or ask("task", "Task?", "lm", tuple(sorted(tasks.names())))
+        tasks.get(name).check_data(options)
+        return Data(name, options, "as given")
+    found = guess(paths, task)
+    kept = {key: value for key, value in found.data.items() if key not in options}
+    if "pattern" in options or "format" in options:
+        kept = {key: value for key, value in kept.items() if key in SPLITS or key == "encoding"}
+    say(Data(found.task, found.data, found.says, found.columns, found.rows, found.notes))
+    name = task or _task(found, ask)
+    picked = {**kept, **_columns(found, tasks.get(name), ask, options), **options}
+    checked, notes = _checked(tasks.get(name), picked, options)
+    say(Data(name, checked, notes=notes))
+    return Data(name, checked, found.says, found.columns, found.rows, notes)
+
+
+def _is_there(path: str) -> bool:
+    return Path(path).expanduser().exists()
+
+
+def _task(found: Guess, ask: Answer) -> str:
+    """The task; asked for where columns leave it open."""
+    if "label" in found.picks and len(found.columns) > 1:
+        return ask("task", "Task?", found.task, ("classification", "lm"))
+    if found.task == "translation" and "text" in found.picks:
+        return ask("task", "Task?", found.task, ("translation", "lm"))
+    return found.task
+
+
+def _columns(found: Guess, task: Task, ask: Answer, options: Mapping[str, str]) -> dict[str, str]:
+    """The column of every role of the task; asked for where several may be it."""
+    if not found.picks:
+        return {}
+    picked: dict[str, str] = {}
+    for role in task.roles:
+        likely = tuple(name for name in found.picks.get(role, found.columns) if name not in picked.values())
+        rest = tuple(name for name in found.columns if name not in picked.values())
+        if role in options:
+            picked[role] = options[role]
+        elif not rest:
+            raise InputError(Option("data"), f"the task {task.name} needs a column for {role}; there is only "
+                                             f"{', '.join(found.columns)}")
+        elif len(likely) == 1 or len(rest) == 1:
+            picked[role] = (likely or rest)[0]
+        else:
+            picked[role] = ask(role, f"Which column is the {role}?", (likely or rest)[0], rest)
+    return picked
+
+
+def _checked(task: Task, data: dict[str, str], options: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The options with splits that can be read: one that was only found beside the training file may be left out."""
+    notes = [f"{split}: {data[split]}, found beside it" for split in SPLITS[1:]
+             if split in data and split not in options]
+    columns = [f"{role} is {data[role]!r}" for role in task.roles if role in data]
+    notes += [f"task {task.name}; {', '.join(columns)}"] if columns else []
+    try:
+        task.check_data(data)
+        return data, tuple(notes)
+    except InputError as error:
+        doubtful = [split for split in SPLITS[1:] if split in data and split not in options]
+        if not doubtful:
+            raise
+        without = {key: value for key, value in data.items() if key not in doubtful}
+        task.check_data(without)
+        return without, (f"{', '.join(data[split] for split in doubtful)}: not used ({error.faults[0].says})",)
+
+
+def fitting_vocab(task: Task, data: dict[str, str], space: SearchSpace) -> dict[str, str]:
+    """The options with a `vocab_size` where a small text cannot fill the vocabulary of the space."""
+    path = Path(data.get("train", "")).expanduser()
+    if not data or "vocab_size" in data or path.is_file() and path.stat().st_size > LARGE_BYTES:
+        return data
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            task.prepare(data, space, Path(folder) / "data", 0)
+        except InputError as error:
+            sizes = [re.search(r"vocab_size=(\d+)", with_references(fault.says)) for fault in error.faults
+                     if fault.key == "vocab_size"]
+            if not sizes or sizes[0] is None:
+                raise
+            return {**data, "vocab_size": sizes[0][1]}
+    return data

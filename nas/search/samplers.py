@@ -1,0 +1,5 @@
+"""Public path of the Optuna samplers."""
+
+from nas.stages.search.samplers import PredictorSampler
+
+__all__ = ["PredictorSampler"]

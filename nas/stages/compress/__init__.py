@@ -1,0 +1,1 @@
+"""Make a subnet smaller."""

@@ -1,0 +1,62 @@
+"""What can be requested of the stage `compress`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nas.core.config import OF_SUPERNETS, make_recipe, recipe_of_one, unknown_setting
+from nas.stages.compress.technique import Technique
+from search_spaces import Fault, InputError
+from search_spaces.errors import Option
+from supernet.train.recipe import Recipe
+
+SHARE = 10
+"""A training on the way has one step in so many of the supernet's."""
+EVALUATION = ("device", "precision", "batch_size")
+"""Settings that mean something without a training."""
+
+
+@dataclass(frozen=True)
+class CompressRequest:
+    """Make a subnet smaller.
+
+    Args:
+        subnet: a folder, or RUN/KEY with the beginning of its key.
+        technique: how.
+        training: settings of a training on the way, which are the run's otherwise.
+        out: the new subnet's folder; by default the subnet's with the technique's suffix.
+    """
+
+    subnet: str
+    technique: Technique
+    training: Mapping[str, Any] = field(default_factory=dict)
+    out: Path | None = None
+
+    @property
+    def trains(self) -> bool:
+        """Whether the model is trained on the way."""
+        when = self.technique.trains
+        steps = str(self.training.get("steps", "0" if when == "on request" else ""))
+        return when == "always" or (when != "never" and steps != "0")
+
+    def recipe(self, base: Recipe) -> Recipe:
+        """How it trains where the supernet's training is `base`. Raises InputError with everything that is wrong."""
+        given = dict(self.training)
+        if not self.trains and self.technique.trains != "never":
+            given.pop("steps", None)
+        allowed = set(Recipe.model_fields) - set(OF_SUPERNETS) if self.trains else set(EVALUATION)
+        faults = [Fault(key, self._useless(key)) for key in given if key not in allowed]
+        if faults:
+            raise InputError(Option("set"), faults)
+        return recipe_of_one(base, given, SHARE, self.technique.lr_share) if self.trains else make_recipe(given, base)
+
+    def _useless(self, key: str) -> str:
+        if key not in Recipe.model_fields:
+            return unknown_setting(key, (*self.technique.settable, *Recipe.model_fields))
+        if key in OF_SUPERNETS:
+            return "is for supernets; a subnet is one architecture"
+        how = "" if self.technique.trains == "never" else "; set steps too"
+        return f"has no effect: nothing is trained{how}"

@@ -1,0 +1,140 @@
+"""The stage `compress`: a subnet's folder in, another with the smaller model out."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nas import tasks
+from nas.core.config import FREE
+from nas.core.evaluation import place, score
+from nas.core.measures import parse_measure
+from nas.core.pricing import Prices, load_devices
+from nas.core.progress import StageProgress
+from nas.core.run_dir import RunDir, locked
+from nas.core.stopping import Stopped
+from nas.core.subnet import Made, Subnet, check_free, finite, write_subnet
+from nas.stages.compress.request import CompressRequest
+from nas.stages.compress.technique import CompressionContext, Technique
+from search_spaces import Architecture, InputError
+from search_spaces.files.writing import delete
+from supernet import Transformer
+from supernet.pretrained import QUANTISATION, WEIGHTS
+from supernet.train.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """A subnet and the smaller one."""
+
+    before: Subnet
+    after: Subnet
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a program."""
+        return {"folder": str(self.after.path), "key": self.after.arch.key, "metrics": self.after.facts.metrics,
+                "bytes": size_on_disk(self.after.path), "costs": self.after.facts.costs,
+                "settings": self.after.facts.made[-1].settings,
+                "original": {"folder": str(self.before.path), "key": self.before.arch.key,
+                             "metrics": self.before.facts.metrics, "bytes": size_on_disk(self.before.path),
+                             "costs": self.before.facts.costs}}
+
+
+def size_on_disk(folder: Path) -> int:
+    """The bytes of a subnet's weights, and of what says how they are kept."""
+    return sum(path.stat().st_size for name in (WEIGHTS, QUANTISATION) if (path := folder / name).is_file())
+
+
+def run(request: CompressRequest, progress: StageProgress) -> Compressed:
+    """Apply a technique to a subnet and write the result.
+
+    Raises:
+        InputError: the technique does not fit the model, a setting is wrong, or the folder is taken.
+        Stopped: the user asked to stop; the same request resumes a training on the way.
+    """
+    subnet, technique = Subnet.open(request.subnet), request.technique
+    run_dir, model, task = subnet.run(), subnet.model(), tasks.get(subnet.facts.task)
+    recipe = request.recipe(run_dir.config().training)
+    folder = request.out or run_dir.path / "subnets" / f"{subnet.path.resolve().name}-{technique.suffix}"
+    check_free(folder)
+    try:
+        technique.check(model, recipe)
+    except InputError as error:
+        raise InputError(error.where or str(subnet.path), error.faults) from None
+    state = _state(run_dir, subnet, folder, technique, recipe)
+    context = CompressionContext(model, task, subnet.prepared(), recipe, request.trains, state, progress)
+    compressed = _applied(technique, context)
+    if progress.stop():
+        raise Stopped
+    progress.status("evaluating ...")
+    after = _write(subnet, technique, context, compressed, folder)
+    delete(context.folder)
+    return Compressed(subnet, after)
+
+
+def _state(run: RunDir, subnet: Subnet, out: Path, technique: Technique, recipe: Recipe) -> Path:
+    """Where trainings keep their state: one place for all that decides the result."""
+    weights = hashlib.sha256((subnet.path / WEIGHTS).read_bytes()).hexdigest()
+    decides = [weights, technique.name, technique.model_dump(), recipe.model_dump(exclude=set(FREE))]
+    digest = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:12]
+    return run.path / "compressing" / f"{out.name}-{digest}"
+
+
+def _applied(technique: Technique, context: CompressionContext) -> Transformer:
+    if not context.trains:
+        context.progress.status(f"{technique.name} ...")
+        return technique.apply(context)
+    context.folder.mkdir(parents=True, exist_ok=True)
+    with locked(context.folder, "compression"):
+        return technique.apply(context)
+
+
+def _write(subnet: Subnet, technique: Technique, context: CompressionContext, model: Transformer,
+           folder: Path) -> Subnet:
+    """Measure the result on the whole validation split and write its folder."""
+    here = place(copy.deepcopy(model), context.recipe)
+    metrics = score(here, model.arch, context.task, context.prepared, context.recipe, full=True)
+    recipe = {"steps": context.recipe.steps, "lr": context.recipe.lr} if context.trains else {}
+    settings = {"technique": technique.name, **technique.summary(context.model, model), **recipe}
+    facts = subnet.facts.then(Made(stage="compress", settings=settings, metrics=finite(metrics)), key=model.arch.key,
+                              costs=_costs(subnet, model), unmeasured_share=_unmeasured_share(subnet, model.arch))
+    return write_subnet(folder, model, subnet.tokenizer(), facts)
+
+
+def _costs(subnet: Subnet, model: Transformer) -> dict[str, float]:
+    """The costs of the result with its weights as stored; on devices again where the architecture changed."""
+    known = subnet.facts.costs if model.arch == subnet.arch else _on_devices(subnet.facts.costs, model.arch)
+    return {**known, **Prices({}, model.arch.context).all_of_model(model)}
+
+
+def _unmeasured_share(subnet: Subnet, arch: Architecture) -> dict[str, float]:
+    """What share of each latency was not measured; computed again for another architecture."""
+    known = subnet.facts.unmeasured_share
+    if arch == subnet.arch:
+        return known
+    found = {}
+    for measure in (parse_measure(name, {}) for name in known):
+        with suppress(InputError):  # a device that has no price for one of its units
+            prices = Prices(load_devices([str(measure.device)]), arch.context)
+            found[measure.name] = float(prices.unmeasured_shares([measure], [arch])[0, 0])
+    return found
+
+
+def _on_devices(known: Mapping[str, float], arch: Architecture) -> dict[str, float]:
+    """Costs of another architecture; a device that has no price for one of its units has none for it."""
+    found = {}
+    for name in known:
+        measure = parse_measure(name, {})
+        if measure.device is not None:
+            try:
+                prices = Prices(load_devices([measure.device]), arch.context)
+                found[name] = float(prices.values([measure], [arch])[0, 0])
+            except InputError:
+                continue
+    return found

@@ -1,0 +1,176 @@
+"""The contract of a technique, and what it works with."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from nas.core.evaluation import evaluator, pick_device, place
+from nas.core.progress import StageProgress
+from nas.core.stopping import Stopped
+from nas.tasks.base import Prepared, Task
+from search_spaces import Architecture, Fault, InputError
+from search_spaces.errors import Option
+from supernet import Transformer
+from supernet.batch import Batch
+from supernet.compression.matrices import Change, Reweighted, plain_model
+from supernet.compression.pruning import Masks, masked, zeros
+from supernet.compression.quantised import Quantised
+from supernet.train.checkpoint import Checkpoints
+from supernet.train.fit import fit
+from supernet.train.recipe import Recipe
+from supernet.train.step import Progress, Trainer
+from supernet.train.strategy import Fixed
+
+Trains = Literal["never", "on request", "by default", "always"]
+
+
+class Technique(BaseModel, ABC):
+    """One way to make a model smaller; a module of the folder `techniques` declares one.
+
+    Its fields are its settings, each with a description. From the declaration come the options of `nas compress`, their
+    help and the reference.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    name: ClassVar[str]
+    """Of the technique, and of the option that selects it."""
+    help: ClassVar[str]
+    """What the option does, in a sentence without a full stop."""
+    value: ClassVar[str | None] = None
+    """The field that the option's value goes to, where it has one."""
+    options: ClassVar[tuple[str, ...]] = ()
+    """The fields that have options of their own; the others are set beside the settings of a training."""
+    lr_share: ClassVar[float] = 1 / 40
+    """Of the supernet's learning rate that a training has: a model that has lost little takes small steps."""
+
+    @property
+    @abstractmethod
+    def suffix(self) -> str:
+        """What the name of the result ends with."""
+
+    @property
+    def trains(self) -> Trains:
+        """Whether the model is trained on the way; the setting `steps` requests it, and 0 steps decline it."""
+        return "never"
+
+    @property
+    def settable(self) -> tuple[str, ...]:
+        """Those of its `settings` that have an effect with its options."""
+        return self.settings()
+
+    def check(self, model: Transformer, recipe: Recipe) -> None:
+        """Raises InputError where it makes no sense for a model or with a recipe."""
+        if isinstance(model, Quantised):
+            raise InputError("", f"it is {model.how.scheme} already, and no step follows that; take the model it was "
+                                 "made of")
+
+    @abstractmethod
+    def apply(self, context: CompressionContext) -> Transformer:
+        """The smaller model, on the CPU. Raises Stopped where the user stopped a training on the way."""
+
+    def summary(self, before: Transformer, after: Transformer) -> dict[str, Any]:
+        """What a reader should know of the result, for its facts."""
+        return self.model_dump()
+
+    @classmethod
+    def settings(cls) -> tuple[str, ...]:
+        """The fields that are neither the option's value nor options."""
+        return tuple(name for name in cls.model_fields if name != cls.value and name not in cls.options)
+
+    def with_settings(self, settings: Mapping[str, Any]) -> tuple[Technique, dict[str, Any]]:
+        """The technique with its own settings, and those that are left for a training. Raises InputError."""
+        own = {key: value for key, value in settings.items() if key in self.settable}
+        try:
+            changed = type(self).model_validate({**self.model_dump(), **own})
+        except ValidationError as error:
+            raise InputError(Option("set"), [Fault(str(each["loc"][0]), f"{each['input']!r} is not allowed: "
+                                                                        f"{each['msg']}")
+                                             for each in error.errors()]) from None
+        return changed, {key: value for key, value in settings.items() if key not in own}
+
+
+@dataclass(frozen=True)
+class Early:
+    """A step of a training that is kept, for others to start from."""
+
+    kept: Checkpoints
+    step: int
+
+
+@dataclass(frozen=True)
+class CompressionContext:
+    """What a technique works with.
+
+    Args:
+        model: the plain model to make smaller; left as it is.
+        recipe: of a training on the way, and of evaluations.
+        trains: whether there is a training on the way.
+        folder: where trainings keep their state.
+    """
+
+    model: Transformer
+    task: Task
+    prepared: Prepared
+    recipe: Recipe
+    trains: bool
+    folder: Path
+    progress: StageProgress
+
+    @property
+    def device(self) -> torch.device:
+        """Where models run."""
+        return pick_device(self.recipe.device)
+
+    def batches(self, n: int) -> Iterator[Batch]:
+        """The first training batches, on the device."""
+        for i in range(n):
+            yield self.prepared.train.batch(i, self.recipe.batch_size, self.recipe.seed).to(self.device)
+
+    def train(self, model: Transformer, *, masks: Masks | None = None, change: Change | None = None, name: str = "",
+              early: Early | None = None) -> Transformer:
+        """Train a model from its newest checkpoint on, if there is one. Raises Stopped.
+
+        Args:
+            model: what it starts from; left as it is.
+            masks: which weights stay; by default all but those that were pruned before.
+            change: what else happens to its matrices wherever they are used.
+            name: of this training among those of the technique.
+            early: a step to keep, or, where it has been kept, to start from instead.
+        """
+        masks = {each: mask.to(self.device) for each, mask in (zeros(model) if masks is None else masks).items()}
+
+        def used(matrix: str, weight: torch.Tensor) -> torch.Tensor:
+            kept = masked(weight, masks.get(matrix))
+            return kept if change is None else change(matrix, kept)
+
+        started = place(Reweighted(model, used, dropout=self.recipe.dropout), self.recipe)
+        trainer = Trainer(started, Fixed(model.arch), self.recipe, self.prepared.train)
+        self._fit(trainer, model.arch, name, early)
+        with trainer.averaged():
+            found = {each: masked(tensor, masks.get(each)) for each, tensor in trainer.model.state_dict().items()}
+            return plain_model(model.arch, {each: found[each].to(like) for each, like in model.state_dict().items()})
+
+    def _fit(self, trainer: Trainer, arch: Architecture, name: str, early: Early | None) -> None:
+        checkpoints = Checkpoints(self.folder / name / "checkpoints", self.recipe.keep)
+        if not checkpoints.load_newest(trainer) and early is not None and early.kept.load_newest(trainer):
+            known = trainer.progress  # whose best evaluation was of a model with other masks
+            trainer.progress = Progress(known.step, known.tokens, known.skipped)
+        evaluate = evaluator(self.task, self.prepared, {"model": arch})
+        observer = self.progress.training(f"training {name}".rstrip(), self.recipe.steps, trainer.progress.step)
+        if early is not None and not early.kept.all():
+            done = fit(trainer, checkpoints, evaluate, observer,
+                       lambda: self.progress.stop() or trainer.progress.step >= early.step)
+            if not done and trainer.progress.step < early.step:
+                raise Stopped
+            early.kept.save(trainer)
+        if not fit(trainer, checkpoints, evaluate, observer, self.progress.stop):
+            raise Stopped
+        checkpoints.load_best(trainer)

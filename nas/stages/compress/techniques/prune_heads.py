@@ -1,0 +1,66 @@
+"""Head pruning: the attention heads that matter least are left out, and the architecture is smaller for it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from nas.stages.compress.technique import CompressionContext, Technique, Trains
+from search_spaces import InputError
+from search_spaces.errors import Option
+from supernet import Transformer
+from supernet.compression.heads import attentions, importance, least_important, without
+from supernet.compression.matrices import plain_model
+from supernet.train.fit import enough_memory, less_memory
+from supernet.train.recipe import Recipe
+
+
+class PruneHeads(Technique):
+    """A share of the attention heads taken away, those first whose gates the loss depends on least."""
+
+    name: ClassVar[str] = "prune-heads"
+    help: ClassVar[str] = "Leave this share of the attention heads out, those that matter least"
+    value: ClassVar[str | None] = "share"
+    share: float = Field(gt=0, lt=1, description="of the heads that are left out")
+    batches: int = Field(16, ge=1, description="training batches that heads are judged on")
+
+    @property
+    def suffix(self) -> str:
+        """`heads`."""
+        return "heads"
+
+    @property
+    def trains(self) -> Trains:
+        """Where the user gives steps."""
+        return "on request"
+
+    def check(self, model: Transformer, recipe: Recipe) -> None:
+        """Refuse what is quantised, or has no head to spare."""
+        super().check(model, recipe)
+        if all(each.n_heads == 1 for _, each in attentions(model).values()):
+            raise InputError(Option(self.name), "no layer has a head to spare; attention and cross_attention can leave "
+                                                "some out, and every layer keeps one")
+        if round(self.share * count_heads(model)) < 1:
+            raise InputError(Option(self.name), f"{self.share:g} of {count_heads(model)} heads is less than one")
+
+    def apply(self, context: CompressionContext) -> Transformer:
+        """Rank the heads, leave out the least important, and train where steps are set."""
+        model = plain_model(context.model.arch, context.model.state_dict()).to(context.device)
+        with enough_memory("judging heads", less_memory(context.recipe)):
+            scores = importance(model, context.batches(self.batches))
+        gone = least_important(context.model, scores, round(self.share * count_heads(context.model)))
+        if not gone:
+            raise InputError(Option(self.name), f"{self.share:g} of {count_heads(context.model)} heads is less than "
+                                                "those that share a key, which go together; take more")
+        smaller = without(context.model, gone)
+        return context.train(smaller) if context.trains else smaller
+
+    def summary(self, before: Transformer, after: Transformer) -> dict[str, Any]:
+        """How many there were and are."""
+        return {"heads": count_heads(after), "heads_before": count_heads(before)}
+
+
+def count_heads(model: Transformer) -> int:
+    """The heads that can be left out, before every layer keeps one."""
+    return sum(each.n_heads for _, each in attentions(model).values())

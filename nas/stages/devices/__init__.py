@@ -1,0 +1,1 @@
+"""List devices and whether each is available here."""

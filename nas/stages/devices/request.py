@@ -1,0 +1,16 @@
+"""What can be requested of the list of devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class DevicesRequest:
+    """List the devices that are shipped or were profiled here.
+
+    Args:
+        check: contact those that are not this machine; takes some seconds each.
+    """
+
+    check: bool = False

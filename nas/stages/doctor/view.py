@@ -1,0 +1,32 @@
+"""Shows in a terminal what this machine can do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from nas.stages.doctor.run import Finding
+from nas.terminal.commands import command_line
+from nas.terminal.tables import table
+
+STYLES = {"yes": "green", "no": "yellow", "": ""}
+
+
+def doctor_data(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """The findings for a program."""
+    return [{**asdict(each), "says": command_line(each.says)} for each in findings]
+
+
+def doctor_table(findings: Sequence[Finding]) -> RenderableType:
+    """The findings for a reader, grouped."""
+    rows, before = table("", "", "here", ""), ""
+    for each in findings:
+        group = each.group if each.group != before else ""
+        before = each.group
+        rows.add_row(Text(group, style="bold"), each.what, Text(each.able, style=STYLES[each.able]),
+                     Text(command_line(each.says)))
+    return rows

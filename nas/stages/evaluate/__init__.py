@@ -1,0 +1,1 @@
+"""Evaluate architectures of a supernet, or a subnet."""

@@ -1,0 +1,17 @@
+"""Metrics of architectures for a person."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from nas.stages.evaluate.run import Metrics
+from nas.terminal.tables import table
+
+
+def metrics_table(metrics: Metrics) -> Table:
+    """One row an architecture."""
+    names = list(dict.fromkeys(name for values in metrics.values() for name in values))
+    drawn = table("architecture", *names, right=tuple(names))
+    for label, values in metrics.items():
+        drawn.add_row(label, *(f"{values[name]:.4g}" for name in names))
+    return drawn

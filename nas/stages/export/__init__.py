@@ -1,0 +1,1 @@
+"""Write a subnet in a format that other runtimes load."""

@@ -1,0 +1,167 @@
+"""What was exported against the plain model, on the data of its run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from nas.stages.export.shipment import Inputs, Run, Shipment
+from search_spaces import InputError
+from search_spaces import registry as kinds
+from search_spaces.errors import Option
+from supernet.batch import IGNORE, Batch
+
+MOST_LOSS = 0.05
+"""Nats that int8 may add to the loss, unless the user allows more."""
+SHAPES = ((1, 1.0), (4, 0.5), (2, 0.25), (3, 1.0), (2, 0.0))
+"""Rows, and the share of the length, that open sizes are tried with; a length of 0 is one token. The first is tried
+again in the whole context."""
+ROWS, EXAMPLES = 4, 64
+"""Of a batch, and for the loss. In full precision two batches are enough: any fault shows in every number."""
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """Inputs by position, and the labels of their logits; without, what the plain model says is right."""
+
+    inputs: Inputs
+    labels: Tensor | None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Cases, and what they are, in words."""
+
+    cases: tuple[Case, ...]
+    what: str
+
+
+def sample(shipment: Shipment, dynamic: bool, for_loss: bool) -> Sample:
+    """Inputs to compare on: validation examples of its run, or drawn tokens where the run is gone.
+
+    Args:
+        dynamic: several sizes, or rows of the shipment's length, padded.
+        for_loss: enough of them to measure a loss.
+    """
+    batches, what, labelled = _batches(shipment, EXAMPLES if for_loss else 2 * ROWS)
+    if not dynamic:
+        rows = (_row(batch, i) for batch in batches for i in range(batch.tokens.shape[0]))
+        found = [_padded(row, shipment.length) for row in rows]
+    elif for_loss:
+        found = batches
+    else:
+        found = [_cut(batches[i % len(batches)], *shape) for i, shape in enumerate(SHAPES)]
+        found.append(_padded(found[0], shipment.arch.context))
+    if dynamic:
+        found = [each if each.tokens.shape[1] >= shipment.least_length else _padded(each, shipment.least_length)
+                 for each in found]
+    return Sample(tuple(Case(_inputs(batch, shipment, not for_loss), batch.labels if labelled else None)
+                        for batch in found), what)
+
+
+def largest_difference(run: Run, shipment: Shipment, cases: Sequence[Case]) -> float:
+    """Of any output, over the largest of the plain model; infinite where one is not a number or has another shape."""
+    worst = 0.0
+    for case in cases:
+        plain, found = _plain(shipment, case), run(case.inputs)
+        if found.shape != plain.shape or not bool(found.isfinite().all()):
+            return math.inf
+        scale = float(plain.abs().max()) or 1.0
+        worst = max(worst, float((found - plain).abs().max()) / scale)
+    return worst
+
+
+def losses(run: Run, shipment: Shipment, cases: Sequence[Case]) -> tuple[float, float]:
+    """The mean loss in nats, of the plain model and of what was exported.
+
+    Without labels the plain model's own distribution is the truth: the difference of the two is the divergence.
+
+    Raises:
+        InputError: its head gives nothing that has a loss.
+    """
+    if not kinds.get(shipment.arch.head.kind).logits:
+        raise InputError(str(shipment.subnet.path), "its head gives features, which have no loss to judge int8 by; "
+                                                    f"export it without {Option('int8')}")
+    sums, n = torch.zeros(2, dtype=torch.float64), 0
+    for case in cases:
+        plain = _plain(shipment, case)
+        flat = [each.reshape(-1, each.shape[-1]).double() for each in (plain, run(case.inputs))]
+        truth = flat[0].softmax(-1) if case.labels is None else case.labels.reshape(-1)
+        sums += torch.stack([F.cross_entropy(each, truth, ignore_index=IGNORE, reduction="sum") for each in flat])
+        n += len(truth) if case.labels is None else int((truth != IGNORE).sum())
+    before, after = (sums / max(n, 1)).tolist()
+    return before, after
+
+
+def _plain(shipment: Shipment, case: Case) -> Tensor:
+    with torch.no_grad():
+        found: Tensor = shipment.module(*case.inputs)
+    return found
+
+
+def _batches(shipment: Shipment, n: int) -> tuple[list[Batch], str, bool]:
+    """Batches, what they are, and whether they have labels."""
+    subnet = shipment.subnet
+    try:
+        subnet.run()
+    except InputError:
+        return list(_drawn(shipment, n)), f"tokens drawn with seed {SEED}, as its run is gone", False
+    found = list(subnet.prepared().valid.in_order(ROWS, n))
+    return found, f"{sum(len(batch.tokens) for batch in found)} validation examples", True
+
+
+def _drawn(shipment: Shipment, n: int) -> Iterator[Batch]:
+    arch, generator = shipment.arch, torch.Generator().manual_seed(SEED)
+    for _ in range(n // ROWS):
+        tokens, target = (torch.randint(arch.vocab_size, (ROWS, arch.context), generator=generator) for _ in range(2))
+        lengths = torch.randint(1, arch.context + 1, (ROWS, 1), generator=generator)
+        yield Batch(tokens, torch.full_like(tokens, IGNORE), target if arch.family == "seq2seq" else None,
+                    torch.arange(arch.context)[None] < lengths)
+
+
+def _inputs(batch: Batch, shipment: Shipment, varied: bool) -> Inputs:
+    """What the exported model takes of a batch.
+
+    Args:
+        varied: token types, which data do not have, differ, and a part of the first row is padding in any case.
+    """
+    mask = torch.ones_like(batch.tokens) if batch.mask is None else batch.mask.long()
+    if varied:
+        mask[0, math.ceil(mask.shape[1] / 2):] = 0
+    given = {"input_ids": batch.tokens, "attention_mask": mask, "decoder_input_ids": batch.target}
+    if shipment.arch.n_types:
+        types = torch.arange(batch.tokens.shape[1]) % shipment.arch.n_types if varied else torch.zeros(1).long()
+        given["token_type_ids"] = types.expand_as(batch.tokens)
+    return tuple(given[name].contiguous() for name in shipment.names)  # type: ignore[union-attr]
+
+
+def _cut(batch: Batch, rows: int, share: float) -> Batch:
+    """The beginning of the first rows."""
+    def cut(tensor: Tensor) -> Tensor:
+        n = tensor.shape[1] if tensor.dim() > 1 else 0
+        return tensor[:rows, :max(math.ceil(share * n), 1)] if n else tensor[:rows]
+
+    return batch.map(cut)
+
+
+def _row(batch: Batch, i: int) -> Batch:
+    return batch.map(lambda tensor: tensor[i : i + 1])
+
+
+def _padded(row: Batch, length: int) -> Batch:
+    """Sequences of a length: cut, or filled with tokens that are masked and ask for nothing."""
+    mask = torch.ones_like(row.tokens, dtype=torch.bool) if row.mask is None else row.mask
+    row = Batch(row.tokens, row.labels, row.target, mask)
+
+    def fill(tensor: Tensor) -> Tensor:
+        value = IGNORE if tensor is row.labels else 0
+        return F.pad(tensor[:, :length], (0, max(length - tensor.shape[1], 0)), value=value) if tensor.dim() > 1 \
+            else tensor
+
+    return row.map(fill)

@@ -1,0 +1,174 @@
+"""A folder for transformers: `AutoModel.from_pretrained(folder, trust_remote_code=True)` loads it.
+
+Its modelling file is made of the source of the very modules this architecture needs, so that it runs where this project
+is not installed, and whoever is asked to trust it can read it.
+"""
+
+# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-call, attr-defined"
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from hardware_profiles.runtimes.onnx_runtime import quiet
+from nas.stages.export.bundle import Bundle
+from nas.stages.export.shipment import Inputs, Run, Shipment
+from nas.tasks.tokenizer import BOS, EOS, PAD, SPECIALS, UNK
+from search_spaces import Architecture, InputError
+from search_spaces import registry as kinds
+from search_spaces import residual as residuals
+from search_spaces.units import SUBLAYERS, Unit, plan
+
+HELP = "a folder that transformers loads"
+DYNAMIC, INT8 = True, False
+MODEL, MODULE = "nas.stages.export._hugging_model", "modeling_paretoformer"
+OPENING = """\
+# A model that Paretoformer found, for transformers. Written by `nas export`; Apache License 2.0."""
+CLASSES = {"lm": ("ParetoformerForCausalLM", "AutoModelForCausalLM"),
+           "seq2seq": ("ParetoformerForSeq2SeqLM", "AutoModelForSeq2SeqLM"),
+           "classes": ("ParetoformerForSequenceClassification", "AutoModelForSequenceClassification"),
+           "words": ("ParetoformerForMaskedLM", "AutoModelForMaskedLM"), "features": ("ParetoformerModel", "AutoModel")}
+"""By what a model gives: its class, and the automatic class that finds it."""
+
+
+def missing() -> str | None:
+    """Why it cannot be used here; None where it can."""
+    if find_spec("transformers") is None:
+        return "transformers is not installed; run `pip install 'paretoformer[huggingface]'`"
+    return None
+
+
+def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
+    """The config, the modelling file, the weights and the tokenizer."""
+    arch, (cls, auto) = shipment.arch, CLASSES[_gives(shipment.arch)]
+    (folder / f"{MODULE}.py").write_text(_code(arch, cls), "utf-8")
+    (folder / "config.json").write_text(json.dumps(_config(shipment, cls, auto), indent=2) + "\n", "utf-8")
+    if arch.family == "lm":
+        settings = {"bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD, "use_cache": False}
+        (folder / "generation_config.json").write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
+    tensors = {f"plain.{name}": tensor.contiguous() for name, tensor in shipment.model.state_dict().items()}
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    with quiet():
+        _write_tokenizer(shipment, folder)
+    return {"class": auto, "transformers": version("transformers")}
+
+
+def load(shipment: Shipment, folder: Path) -> Run:
+    """Runs the folder as its users do, by its own code."""
+    with _own_modules():
+        from transformers import AutoModel
+
+        model = AutoModel.from_pretrained(folder, trust_remote_code=True).eval()
+
+    def first(inputs: Inputs) -> Tensor:
+        with torch.no_grad():
+            return torch.as_tensor(model(**dict(zip(shipment.names, inputs)))[0])
+
+    return first
+
+
+def _gives(arch: Architecture) -> str:
+    if arch.family != "encoder":
+        return arch.family
+    return "classes" if arch.n_classes else "words" if kinds.get(arch.head.kind).over_words else "features"
+
+
+def _code(arch: Architecture, cls: str) -> str:
+    """The modelling file. Raises InputError that names a block whose source cannot be taken."""
+    modules = {f"block {step.unit.block.kind}": kinds.get(step.unit.block.kind).module
+               for step in plan(arch) if step.unit.role != "norm"}
+    residual = residuals.get(arch.residual).module
+    own = (each.__module__.split(".")[0] for each in (*modules.values(), residual))
+    bundle = Bundle({"supernet", "search_spaces", *own})
+    for name in ("BLOCKS", "RESIDUALS", "ParetoformerConfig", cls):
+        bundle.add(MODEL, name)
+    for what, module in {**modules, f"residual {arch.residual}": residual}.items():
+        try:
+            bundle.add(module.__module__, _name(module))
+        except InputError as error:
+            raise InputError(what, f"cannot be exported to huggingface: {error}") from None
+    named = sorted({f'"{_name(module)}": {_name(module)}' for module in modules.values()})
+    return bundle.text(OPENING, f"BLOCKS.update({{{', '.join(named)}}})\n"
+                                f'RESIDUALS.update({{"{_name(residual)}": {_name(residual)}}})')
+
+
+def _name(module: Any) -> str:
+    """What a block's module is called where it is defined."""
+    return str(getattr(module, "__qualname__", module))
+
+
+def _config(shipment: Shipment, cls: str, auto: str) -> dict[str, Any]:
+    arch = shipment.arch
+    found: dict[str, Any] = {
+        "model_type": "paretoformer", "architectures": [cls], "dtype": "float32", "vocab_size": arch.vocab_size,
+        "hidden_size": arch.width, "num_hidden_layers": arch.depth, "context": arch.context,
+        "is_encoder_decoder": arch.family == "seq2seq", "pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS,
+        "auto_map": {"AutoConfig": f"{MODULE}.ParetoformerConfig",
+                     **dict.fromkeys(("AutoModel", auto), f"{MODULE}.{cls}")},
+        "units": {step.path: _unit(step.unit) for step in plan(arch)},
+        "steps": [[step.path, step.role, step.stack, step.ties] for step in plan(arch)]}
+    labels = shipment.subnet.facts.labels
+    if labels:
+        found |= {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
+    return found
+
+
+def _unit(unit: Unit) -> dict[str, Any]:
+    facts = dict(unit.facts)
+    if unit.role == "norm":
+        return {"role": "norm", "module": unit.block.kind, "settings": facts}
+    kind = kinds.get(unit.block.kind)
+    settings = {**{name: facts[name] for name in kind.facts}, **dict(unit.block.dims)}
+    found = {"role": unit.role, "module": _name(kind.module), "settings": settings}
+    if unit.role in SUBLAYERS:
+        residual = residuals.get(str(facts.get("residual", residuals.PLAIN)))
+        found |= {"residual": _name(residual.module), "around": {name: facts[name] for name in residual.facts}}
+    return found
+
+
+def _write_tokenizer(shipment: Shipment, folder: Path) -> None:
+    """As the task reads texts: classifiers begin with `<bos>`, sources of a translation end with `<eos>`."""
+    from tokenizers.processors import TemplateProcessing
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer, family = shipment.subnet.tokenizer(), shipment.arch.family
+    if family != "lm":
+        place = f"{SPECIALS[BOS]} $A" if family == "encoder" else f"$A {SPECIALS[EOS]}"
+        specials = [(SPECIALS[i], i) for i in (BOS, EOS)]
+        tokenizer.post_processor = TemplateProcessing(single=place, special_tokens=specials)
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token=SPECIALS[PAD], bos_token=SPECIALS[BOS], eos_token=SPECIALS[EOS],
+        unk_token=SPECIALS[UNK], model_max_length=shipment.arch.context, clean_up_tokenization_spaces=False,
+        model_input_names=[name for name in ("input_ids", "token_type_ids", "attention_mask")
+                           if name != "token_type_ids" or shipment.arch.n_types])
+    made.save_pretrained(folder)
+
+
+@contextmanager
+def _own_modules() -> Iterator[None]:
+    """Keep the copies that transformers makes of modelling files, and what it says, out of the user's sight."""
+    with quiet(), tempfile.TemporaryDirectory() as folder:
+        from transformers import dynamic_module_utils
+
+        path, loaded = list(sys.path), set(sys.modules)
+        try:
+            with mock.patch.object(dynamic_module_utils, "HF_MODULES_CACHE", folder):
+                yield
+        finally:
+            sys.path[:] = path
+            for name in set(sys.modules) - loaded:
+                if name.split(".")[0] == dynamic_module_utils.TRANSFORMERS_DYNAMIC_MODULE_NAME:
+                    del sys.modules[name]

@@ -1,0 +1,66 @@
+"""What can be requested of the stage `export`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nas.stages.export import formats
+from search_spaces import Architecture, InputError
+from search_spaces.errors import Option
+
+TOLERANCE = 1e-4
+"""The largest difference of a logit in full precision, over the largest logit."""
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """Write a subnet in a format that other programs run.
+
+    Args:
+        subnet: a folder, or RUN/KEY with the beginning of its key.
+        int8: quantise the weights on the way.
+        out: the folder to write; `exports/FORMAT` in the subnet's by default.
+        length: tokens of a sequence, for formats that fix them; the context by default.
+        max_loss_increase: nats that int8 may add to the loss.
+
+    Raises:
+        InputError: there is no such format, or it does not support what is requested.
+    """
+
+    subnet: str
+    format: str
+    int8: bool = False
+    out: Path | None = None
+    length: int | None = None
+    max_loss_increase: float | None = None
+
+    def __post_init__(self) -> None:
+        module = formats.get(self.format)
+        if self.int8 and not module.INT8:
+            able = ", ".join(name for name in formats.names() if formats.get(name).INT8)
+            raise InputError(Option("int8"), f"is not for {self.format}; allowed: {able}")
+        if self.length is not None and module.DYNAMIC:
+            fixed = ", ".join(name for name in formats.names() if not formats.get(name).DYNAMIC)
+            raise InputError(Option("length"), f"is not for {self.format}, which takes any; it is for {fixed}")
+        if self.max_loss_increase is not None and not self.int8:
+            raise InputError(Option("max_loss_increase"), f"is for {Option('int8')}; else logits may differ by "
+                                                          f"{TOLERANCE:g} at most")
+
+    @property
+    def name(self) -> str:
+        """Of the export."""
+        return f"{self.format}-int8" if self.int8 else self.format
+
+    def check_available(self) -> None:
+        """Raises InputError where the format cannot be written on this machine."""
+        why = formats.get(self.format).missing()
+        if why:
+            raise InputError(Option("format"), f"{self.format} cannot be written here: {why}")
+
+    def sequence_length(self, arch: Architecture) -> int:
+        """Tokens of a sequence. Raises InputError where the architecture takes fewer."""
+        if self.length is not None and not 1 <= self.length <= arch.context:
+            raise InputError(Option("length"), f"{self.length} is not allowed; allowed: 1 to the context, "
+                                               f"{arch.context}")
+        return self.length or arch.context

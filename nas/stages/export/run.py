@@ -1,0 +1,143 @@
+"""The stage `export`: a subnet in a format that others run, compared with the plain model before it is there."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+
+from nas.core.progress import StageProgress
+from nas.core.run_dir import json_text, locked
+from nas.core.subnet import Subnet
+from nas.stages.export import formats
+from nas.stages.export.checking import MOST_LOSS, Case, largest_difference, losses, sample
+from nas.stages.export.request import TOLERANCE, ExportRequest
+from nas.stages.export.shipment import Run, Shipment
+from search_spaces import InputError
+from search_spaces.errors import Option
+from search_spaces.files.writing import delete, whole
+
+RECORD = "export.json"
+"""In every export's folder: what is known of it. A folder without one is not ours to replace."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and what is known of it."""
+
+    name: str
+    folder: Path
+    record: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"format": self.name, "folder": str(self.folder), **self.record}
+
+
+def run(request: ExportRequest, progress: StageProgress) -> Exported:
+    """Write a subnet in a format, whole or not at all; an earlier export is replaced.
+
+    Raises:
+        InputError: the format cannot be written here, cannot take a block, or differs from the plain model.
+    """
+    request.check_available()
+    subnet = Subnet.open(request.subnet)
+    shipment = Shipment(subnet, request.sequence_length(subnet.arch), request.int8)
+    folder = request.out or subnet.path / "exports" / request.name
+    if folder.exists() and not (folder / RECORD).is_file():
+        raise InputError(str(folder), "exists and is no export; delete it, or name another folder with "
+                                      f"{Option('out')}")
+    try:
+        with locked(subnet.path, "subnet"), progress.breakable():
+            progress.status(f"exporting to {request.name}")
+            with _replaced(folder) as temporary:
+                record = _write(shipment, request, temporary)
+            facts = Subnet.open(str(subnet.path)).facts
+            kept = {**record, "folder": str(request.out)} if request.out else record
+            subnet.write_facts(facts.model_copy(update={"exports": {**facts.exports, request.name: kept}}))
+    except (OSError, SafetensorError) as error:
+        at = folder if os.access(subnet.path, os.W_OK) else subnet.path
+        raise InputError(str(at), f"cannot be written ({getattr(error, 'strerror', None) or error})") from None
+    return Exported(request.name, folder, record)
+
+
+def _write(shipment: Shipment, request: ExportRequest, folder: Path) -> dict[str, Any]:
+    """The files, the comparison and the record. Raises InputError where it is not good enough."""
+    module = formats.get(request.format)
+    facts = module.write(shipment, folder)
+    files = sorted(path.name for path in folder.iterdir())
+    record = {"files": files, "bytes": sum((folder / file).stat().st_size for file in files),
+              "inputs": list(shipment.names), **_sizes(module, shipment), **facts,
+              **_compared(module, shipment, request, folder)}
+    (folder / RECORD).write_text(json_text({"schema_version": 1, **record}) + "\n", "utf-8")
+    return record
+
+
+def _sizes(module: Any, shipment: Shipment) -> dict[str, Any]:
+    if module.DYNAMIC:
+        return {"batch": "any", "length": f"{shipment.least_length} to {shipment.arch.context}"}
+    return {"batch": 1, "length": shipment.length}
+
+
+def _compared(module: Any, shipment: Shipment, request: ExportRequest, folder: Path) -> dict[str, Any]:
+    """How the export compares with the plain model. Raises InputError where that is not good enough."""
+    compared = sample(shipment, module.DYNAMIC, request.int8)
+    try:
+        run = module.load(shipment, folder)
+        facts = (_as_good if request.int8 else _same)(run, shipment, request, compared.cases)
+    except InputError:
+        raise
+    except Exception as error:  # every runtime has its own
+        says = " ".join(str(error).split())[:200]
+        raise InputError(str(shipment.subnet.path), f"as {request.name} it does not run: {says}") from error
+    return {**facts, "compared_on": compared.what}
+
+
+def _same(run: Run, shipment: Shipment, request: ExportRequest, cases: Sequence[Case]) -> dict[str, Any]:
+    worst = largest_difference(run, shipment, cases)
+    if not worst <= TOLERANCE:
+        raise InputError(str(shipment.subnet.path),
+                         f"as {request.name} it differs from the plain model by {worst:.1e} of the largest logit; "
+                         f"allowed: {TOLERANCE:g}; nothing is kept")
+    return {"largest_difference": worst, "tolerance": TOLERANCE}
+
+
+def _as_good(run: Run, shipment: Shipment, request: ExportRequest, cases: Sequence[Case]) -> dict[str, Any]:
+    most = MOST_LOSS if request.max_loss_increase is None else request.max_loss_increase
+    before, after = losses(run, shipment, cases)
+    if not after - before <= most:
+        raise InputError(str(shipment.subnet.path),
+                         f"as {request.name} its loss is {after:.4f} instead of {before:.4f}; allowed: {most:g} more, "
+                         f"or what {Option('max_loss_increase')} says; nothing is kept")
+    return {"loss": after, "plain_loss": before, "most_loss_increase": most}
+
+
+@contextmanager
+def _replaced(folder: Path) -> Iterator[Path]:
+    """As `whole`, a folder to fill, also where there is an older one: that goes when the new one is complete."""
+    old, alone = folder.with_name(f".{folder.name}.old"), not folder.parent.exists()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if old.exists() and not folder.exists():  # killed between the two names
+        old.rename(folder)
+    for left in folder.parent.glob(f".{glob.escape(folder.name)}.*"):  # by a process that was killed
+        delete(left)
+    try:
+        with whole(folder) as temporary:
+            temporary.mkdir()
+            yield temporary
+            if folder.exists():
+                folder.rename(old)
+    except BaseException:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        if alone:
+            with suppress(OSError):  # it is not empty
+                folder.parent.rmdir()
+        raise
+    delete(old)

@@ -1,0 +1,149 @@
+"""The contract of a format, and what all of them are given.
+
+A format is one file of this folder; its name with dashes is what `--format` takes. No other file has to change, and
+`tests/contracts/test_formats.py` runs over every file.
+
+| the file holds | meaning |
+|---|---|
+| `HELP` | what it is, for the help of `nas export` and the reference |
+| `DYNAMIC` | whether batch and length stay open; where not, what is written is for one sequence of a fixed length |
+| `INT8` | whether weights can be quantised on the way |
+| `missing()` | why it cannot be used here, with the command that installs it; `None` where it can |
+| `write(shipment, folder)` | write the model's files into a folder; gives facts worth keeping |
+| `load(shipment, folder)` | a function that runs what was written: tensors by position in, the first output out |
+
+What is written takes the tensors that `input_names` lists, all of them int64, and gives logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from hardware_profiles.profile import Conditions
+from hardware_profiles.runtimes.onnx_runtime import quiet
+from nas.core.subnet import Subnet
+from nas.core.timing.workloads import Workload
+from search_spaces import Architecture, InputError
+from search_spaces.units import plan
+from supernet import Transformer
+from supernet.compression.quantised import dequantised
+
+Inputs = tuple[Tensor, ...]
+Run = Callable[[Inputs], Tensor]
+MOST_ROWS = 1 << 16
+"""Of a batch whose size is open."""
+
+
+def input_names(arch: Architecture) -> tuple[str, ...]:
+    """What an exported model takes, in order. Only what can change its output: what follows a token cannot in an lm."""
+    wanted = {"input_ids": True, "attention_mask": arch.family != "lm", "token_type_ids": bool(arch.n_types),
+              "decoder_input_ids": arch.family == "seq2seq"}
+    return tuple(name for name, there in wanted.items() if there)
+
+
+class Positional(nn.Module):
+    """A plain model as an exported one is called: whole numbers by position, the mask among them."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model, self.names = model, input_names(model.arch)
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        """The head's output."""
+        given = dict(zip(self.names, tensors))
+        mask = given.get("attention_mask")
+        logits: Tensor = self.model(given["input_ids"], given.get("decoder_input_ids"),
+                                    mask=None if mask is None else mask != 0, types=given.get("token_type_ids"))
+        return logits
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """What is exported.
+
+    Args:
+        length: tokens of a sequence, of source and target each, where a format fixes them.
+    """
+
+    subnet: Subnet
+    length: int
+    int8: bool
+
+    @cached_property
+    def model(self) -> Transformer:
+        """The plain model in single precision; of a compressed one with the values it computes with."""
+        return dequantised(self.subnet.model()).float().eval().requires_grad_(False)
+
+    @cached_property
+    def module(self) -> Positional:
+        """The model as it is exported."""
+        return Positional(self.model).eval()
+
+    @property
+    def arch(self) -> Architecture:
+        """Its architecture."""
+        return self.subnet.arch
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of what it takes, in order."""
+        return input_names(self.arch)
+
+    @cached_property
+    def least_length(self) -> int:
+        """Tokens of the shortest sequence that an open length takes: shorter ones have to be padded.
+
+        PyTorch's exporters treat a length of 1 as a case of its own, so after pooling two tokens have to be left.
+        """
+        share = min(step.unit.share for step in plan(self.arch))
+        return 1 if share == 1 else min(int(1 / share) + 1, self.arch.context)
+
+    def example(self, rows: int, length: int | None = None) -> Inputs:
+        """Inputs to trace it with: all tokens the first of the vocabulary, and real. Without a length, short ones."""
+        length = length or min(max(3, self.least_length), self.arch.context)
+        return tuple(torch.full((rows, length), int(name == "attention_mask")) for name in self.names)
+
+    def open_axes(self) -> dict[str, Any]:
+        """The sizes that stay open, as torch's exporters take them; source and target have lengths of their own."""
+        batch = Dim("batch", min=1, max=MOST_ROWS)
+        source, target = (Dim(name, min=self.least_length, max=self.arch.context)
+                          for name in ("length", "target_length"))
+        return {"tensors": tuple({0: batch, 1: target if name == "decoder_input_ids" else source}
+                                 for name in self.names)}
+
+
+@contextmanager
+def blaming(shipment: Shipment, what: str, attempt: Callable[[nn.Module, Sequence[Tensor]], object]) -> Iterator[None]:
+    """Turn the error of an export into one that names the block which cannot be taken, where one alone fails too.
+
+    Args:
+        what: cannot take it.
+        attempt: exports a unit alone; raises where that fails.
+    """
+    shipment.module.eval()  # a folder that cannot be loaded is no fault of the format, nor is a full disk
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        at = Conditions(batch=1, length=min(shipment.arch.context, 8), past=1)
+        for unit in dict.fromkeys(step.unit for step in plan(shipment.arch)):
+            try:
+                with quiet():
+                    attempt(*Workload("prefill", unit).build(at))
+            except Exception as alone:
+                raise InputError(str(shipment.subnet.path), f"{what} cannot take {unit}: {_first(alone)}") from error
+        raise InputError(str(shipment.subnet.path), f"{what} cannot take the whole of it: {_first(error)}") from error
+
+
+def _first(error: Exception) -> str:
+    says = " ".join(str(error).split()) or type(error).__name__
+    return says if isinstance(error, InputError) else says[:200]

@@ -1,0 +1,1 @@
+"""Extract selected architectures as standalone models."""

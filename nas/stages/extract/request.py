@@ -1,0 +1,27 @@
+"""What can be asked of an extraction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nas.core.picking import Choice
+
+
+@dataclass(frozen=True)
+class ExtractRequest:
+    """Architectures to extract from a run's supernet.
+
+    Args:
+        run: a run that was searched.
+        choice: which of what was evaluated; None for the space's smallest and largest, whatever the search found.
+
+    Raises:
+        InputError: there is not exactly one way to choose.
+    """
+
+    run: str
+    choice: Choice | None = None
+
+    def __post_init__(self) -> None:
+        if self.choice is not None:
+            self.choice.check()

@@ -1,0 +1,31 @@
+"""Extracted subnets for a reader, and what to do next with them."""
+
+from __future__ import annotations
+
+import math
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from nas.core.marks import LEGEND, is_marked
+from nas.stages.extract.run import ExtractResult
+from nas.terminal.tables import table
+
+
+def extract_table(result: ExtractResult) -> RenderableType:
+    """A row per subnet."""
+    subnets = result.subnets
+    metrics = list(subnets[0].facts.metrics)
+    names = [*metrics, *(measure.name for measure in result.columns)]
+    rows = table("key", *names, right=tuple(names))
+    for each in subnets:
+        quality = [math.nan if (value := each.facts.metrics.get(name)) is None else value for name in metrics]
+        rows.add_row(each.arch.key[:12], *(f"{value:.4f}" for value in quality),
+                     *(each.facts.show(measure) for measure in result.columns))
+    first = subnets[0].path
+    says = [LEGEND] if is_marked([each.facts.unmeasured_share for each in subnets], result.columns) else []
+    says += [f"kept as it was: {', '.join(sorted(key[:12] for key in result.kept))}"] if result.kept else []
+    says += [f"read about it: {first}/README.md", f"train it on its own: nas retrain {first}",
+             f"ship it: nas export {first} --format onnx"]
+    return Group(Text(f"{first.parent}/, a folder for each key", style="bold"), rows,
+                 Text("\n".join(says), no_wrap=True, overflow="ignore"))

@@ -1,0 +1,1 @@
+"""Time subnets on devices."""

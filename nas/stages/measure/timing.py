@@ -1,0 +1,215 @@
+"""Times subnets whole on a device, beside what its profile predicts.
+
+They are timed as the check of a profile times models: in the device's runtime, through its transport, at the conditions
+of its profile, in turns with each other and with models that were timed when it was profiled. How much slower those are
+now is divided out of all times.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from hardware_profiles.calibration import from_csv
+from hardware_profiles.latency import LatencyModel, phase_steps
+from hardware_profiles.profile import folder_of, named_folder
+from hardware_profiles.protocol import Timing
+from hardware_profiles.provenance import ProfileWarning, changes
+from nas.core.measures import Measure
+from nas.core.measures.latency import latency_on
+from nas.core.progress import StageProgress
+from nas.core.run_dir import locked
+from nas.core.subnet import Measured, Subnet
+from nas.core.timing.session import Bench
+from nas.core.timing.speed import known_models, slowdown
+from nas.core.timing.workloads import Workload
+from search_spaces import Architecture, InputError
+from search_spaces.errors import Command, with_references
+from supernet import Transformer
+from supernet.compression.quantised import dequantised
+from supernet.pretrained import WEIGHTS
+
+MOST_GAP = 0.10
+"""Between predicted and measured; where it is larger, the device should be profiled again."""
+
+
+@dataclass(frozen=True)
+class Shipped(Workload):
+    """The whole model of a subnet, with its own weights.
+
+    Args:
+        folder: of the subnet.
+        weights: what tells its weights from others of the same architecture.
+    """
+
+    folder: str = ""
+    weights: str = ""
+
+    @classmethod
+    def of(cls, subnet: Subnet, phase: str) -> Shipped:
+        """The workload of a subnet."""
+        digest = hashlib.sha256((subnet.path / WEIGHTS).read_bytes()).hexdigest()
+        return cls(phase, subnet.arch, folder=str(subnet.path.absolute()), weights=digest[:12])
+
+    @property
+    def name(self) -> str:
+        """Beside the architecture, the weights."""
+        return f"{Workload(self.phase, self.what).name}-{self.weights}"
+
+    def model(self, arch: Architecture) -> Transformer:
+        """The plain model of the folder; of a compressed one with the values it computes with."""
+        return dequantised(Transformer.from_pretrained(self.folder)).float()
+
+
+@dataclass(frozen=True)
+class MeasuredSubnet:
+    """The latency of a subnet on a device.
+
+    Args:
+        timing: at the speed the device had when it was profiled.
+        predicted_ms: None where its profile has no price for a part; `warning` says which.
+        unmeasured: the share of it that rests on interpolated prices.
+        warning: a sentence, where something is wrong.
+    """
+
+    subnet: Path
+    measure: Measure
+    predicted_ms: float | None
+    timing: Timing
+    slowdown: float
+    warning: str = ""
+    unmeasured: float = 0.0
+
+    @property
+    def gap(self) -> float | None:
+        """How much longer it takes than predicted."""
+        return self.timing.ms / self.predicted_ms - 1 if self.predicted_ms else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"subnet": str(self.subnet), "device": self.measure.device, "phase": self.measure.phase,
+                "predicted_ms": self.predicted_ms, "unmeasured_share": self.unmeasured,
+                "measured_ms": self.timing.ms, "low": self.timing.low, "high": self.timing.high, "gap": self.gap,
+                "slowdown": self.slowdown, "warning": with_references(self.warning)}
+
+
+def measure(subnets: Sequence[Subnet], device: str, phase: str, budget_s: float,
+            progress: StageProgress) -> list[MeasuredSubnet]:
+    """Time subnets on a profiled device, all in one session, and write the result into their folders.
+
+    Raises:
+        InputError: the device is not profiled or cannot be reached, or a subnet cannot run at its conditions.
+        Stopped: the user asked to stop; the same call resumes it.
+        Waiting: the user has to carry a file.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ProfileWarning)  # they are part of the advice
+        model, folder = LatencyModel.load(device), folder_of(device)
+    for subnet in subnets:
+        _check(subnet, model, phase)
+    with locked(folder, "profile"):
+        bench = Bench(model.stored.device, model.stored.conditions, folder / "work", progress)
+        timings, slower = _timed(subnets, model, phase, budget_s, bench)
+    found = [_compared(subnet, model, phase, timing, slower) for subnet, timing in zip(subnets, timings)]
+    return [_keep(subnet, _with_advice(each, subnet, model, folder), model, bench.header)
+            for subnet, each in zip(subnets, found)]
+
+
+def _check(subnet: Subnet, model: LatencyModel, phase: str) -> None:
+    """Raises InputError where it cannot be timed at the conditions of the profile."""
+    at, context = model.stored.conditions, subnet.arch.context
+    if model.estimated:
+        raise InputError(model.name, "is estimated from a specification: there is no device to measure on")
+    phase_steps(subnet.arch, phase)  # says that an encoder does not decode
+    needed = at.length if phase == "prefill" else at.past + 1
+    if needed > context:
+        raise InputError(str(subnet.path), f"has a context of {context}, and {model.name} was profiled at {needed} "
+                                           "tokens; profile it for the subnet's own run, in another folder")
+
+
+def _timed(subnets: Sequence[Subnet], model: LatencyModel, phase: str, budget_s: float,
+           bench: Bench) -> tuple[list[Timing], float]:
+    """The timings at the profile's speed, and how much slower the device is now."""
+    known = known_models(from_csv(bench.folder.parent / "models.csv"), phase, _space(model, subnets[0].arch, phase))
+    again, wholes = [Workload(phase, each.arch) for each in known], [Shipped.of(subnet, phase) for subnet in subnets]
+    reference = again[len(again) // 2] if again else wholes[0]
+    names = "".join(sorted(each.name for each in (*wholes, *again)))
+    purpose = f"measure-{phase}-{hashlib.sha256(names.encode()).hexdigest()[:12]}"
+    bench.prepare([*wholes, *again])
+    found = bench.time([*wholes, *again], reference, budget_s, purpose)
+    bench.forget(purpose)
+    _clear(bench, wholes)
+    slower = slowdown(known, found)
+    timings = [found[whole.name] for whole in wholes]
+    return [Timing(each.ms / slower, each.low / slower, each.high / slower, each.n) for each in timings], slower
+
+
+def _clear(bench: Bench, wholes: Sequence[Workload]) -> None:
+    """Delete what was compiled of the subnets' own weights: nobody needs it again."""
+    for whole in wholes:
+        if whole.name in bench.compiled:
+            path = bench.folder / bench.compiled[whole.name].model.file
+            for each in path.parent.glob(f"{path.stem}.*"):
+                each.unlink()
+
+
+def _space(model: LatencyModel, arch: Architecture, phase: str) -> str:
+    """The space by whose models an architecture is predicted; the last one where it fits none."""
+    names = [name for name, known in model.stored.by_space.items() if phase in known]
+    rows = [model.table.get((phase, step.unit)) for step in phase_steps(arch, phase)]
+    fits = (name for name in names if all(row is not None and name in row.spaces for row in rows))
+    return next(fits, names[-1] if names else "")
+
+
+def _compared(subnet: Subnet, model: LatencyModel, phase: str, timing: Timing, slower: float) -> MeasuredSubnet:
+    what = latency_on(model.name, phase)
+    try:
+        predicted = model.predict(subnet.arch, phase)
+    except InputError as error:
+        return MeasuredSubnet(subnet.path, what, None, timing, slower, f"not predicted: {error.marked}")
+    share = float(model.unmeasured_shares([subnet.arch], phase)[0])
+    return MeasuredSubnet(subnet.path, what, predicted, timing, slower, unmeasured=share)
+
+
+def _with_advice(found: MeasuredSubnet, subnet: Subnet, model: LatencyModel, folder: Path) -> MeasuredSubnet:
+    """With a warning where the gap is large: what is most likely wrong with the profile, and what to run."""
+    gap, phase = found.gap or 0.0, found.measure.phase
+    if abs(gap) <= MOST_GAP:
+        return found
+    other, whole = changes(model.stored), phase in model.stored.whole
+    if other:
+        why = f"the profile was made under other conditions ({'; '.join(other)})"
+    elif whole:
+        why = "the profile was fitted on models measured elsewhere"
+    elif found.unmeasured:
+        why = f"{100 * found.unmeasured:.0f} % of the prediction rests on interpolated units"
+    elif not any(all(name in model.row(step.unit, phase).spaces for step in phase_steps(subnet.arch, phase))
+                 for name in model.stored.by_space):
+        why = "no profiled space has all its parts"
+    else:
+        why = "the profile does not fit any more"
+    name = model.stored.device.name
+    again = f" after deleting {folder}" if other or whole else ""
+    command = Command("profile", name, space=subnet.facts.run, phase=phase, budget="10m",
+                      out=None if folder == named_folder(name) else folder)
+    return replace(found, warning=f"{subnet.path} takes {100 * abs(gap):.0f} % {'longer' if gap > 0 else 'less'} on "
+                                  f"{model.name} than predicted: {why}; run {command}{again}")
+
+
+def _keep(subnet: Subnet, found: MeasuredSubnet, model: LatencyModel, header: dict[str, Any]) -> MeasuredSubnet:
+    """Write the result into the subnet's folder."""
+    device = model.stored.device
+    conditions = {**model.stored.conditions.model_dump(), "runtime": device.runtime, "precision": device.precision,
+                  "threads": device.threads, "low": found.timing.low, "high": found.timing.high,
+                  "slowdown": found.slowdown, **header.get("versions", {}), "date": str(date.today())}
+    with locked(subnet.path, "subnet"):
+        facts = Subnet.open(str(subnet.path)).facts
+        result = Measured(predicted_ms=found.predicted_ms, unmeasured_share=found.unmeasured,
+                          measured_ms=found.timing.ms, conditions=conditions)
+        subnet.write_facts(facts.model_copy(update={"measured": {**facts.measured, found.measure.name: result}}))
+    return found

@@ -1,0 +1,155 @@
+"""The time that a profile may take: everything from its start to the written table counts, compiling included."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from nas.core.durations import rounded_up
+from nas.core.run_dir import write_json
+from nas.core.timing.compiling import processes
+from nas.stages.profile.selection import TIMING_SHARE, Selection
+from search_spaces import InputError
+from search_spaces.errors import Option
+from search_spaces.files.reading import checked, read_json
+
+SAVE_EVERY_S = 1.0
+TOLERANCE = 1.1
+"""A budget is refused where the least takes this many times as long."""
+
+
+class _Chosen(BaseModel):
+    """The workloads of a phase, and the budget they were chosen for."""
+
+    budget_s: float
+    workloads: list[str]
+
+
+class _Saved(BaseModel):
+    """What is kept of a budget between calls."""
+
+    of: str = ""
+    spent_s: float = Field(0.0, ge=0, allow_inf_nan=False)
+    chosen: dict[str, _Chosen] = {}
+
+
+@dataclass
+class Budget:
+    """A number of seconds that all calls for one profile share.
+
+    Args:
+        seconds: the budget.
+        path: the file that keeps what was spent, so that a call that resumes a profile counts it.
+        identity: what the spent time was for; the file of another one is ignored.
+    """
+
+    seconds: float
+    path: Path | None = None
+    identity: str = ""
+    start: float = field(default_factory=lambda: time.monotonic())
+    before_s: float = 0.0
+    """Spent by earlier calls."""
+    chosen: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By phase: the workloads that an earlier call chose, and the budget it chose them for."""
+
+    def __post_init__(self) -> None:
+        self._saved = self.start
+        known = self._read()
+        if known.get("of") == self.identity:
+            self.before_s, self.chosen = float(known["spent_s"]), dict(known["chosen"])
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an earlier call has begun this profile."""
+        return self.before_s > 0
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds of this call."""
+        return time.monotonic() - self.start
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that may still be used; never negative."""
+        return max(self.seconds - self.before_s - self.spent_s, 0.0)
+
+    def earlier(self, phase: str) -> Collection[str] | None:
+        """The names of the workloads to time where an earlier call chose them with at least this budget."""
+        known = self.chosen.get(phase)
+        return known["workloads"] if known and known["budget_s"] >= self.seconds else None
+
+    def choose(self, phase: str, names: Collection[str]) -> None:
+        """Keep which workloads are timed: a call that resumes has to time the same ones."""
+        before = self.chosen.get(phase, {"budget_s": 0.0})
+        self.chosen[phase] = {"budget_s": max(self.seconds, before["budget_s"]), "workloads": sorted(names)}
+        self.save()
+
+    def tick(self) -> None:
+        """Save what was spent, at most once a second."""
+        if time.monotonic() - self._saved >= SAVE_EVERY_S:
+            self.save()
+
+    def save(self) -> None:
+        """Save what was spent."""
+        self._saved = time.monotonic()
+        if self.path is not None:
+            write_json(self.path, {"schema_version": 1, "of": self.identity, "spent_s": self.before_s + self.spent_s,
+                                   "chosen": self.chosen})
+
+    def forget(self) -> None:
+        """Count nothing of this call: it did not begin a profile."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+        self.path = None
+
+    def _read(self) -> dict[str, Any]:
+        """What was saved; nothing where the file is damaged: the time spent before is then not counted."""
+        try:
+            return checked(_Saved, read_json(self.path) if self.path is not None else {}, "").model_dump()
+        except InputError:
+            return {}
+
+
+@dataclass(frozen=True)
+class PhaseTime:
+    """The time of one phase.
+
+    Args:
+        end: the moment (`time.monotonic`) at which its table has to be written.
+        n_phases: phases that are not profiled yet, this one included.
+    """
+
+    budget: Budget
+    end: float
+    n_phases: int
+
+    def check_least(self, phase_s: float, memory_s: float, what: str) -> None:
+        """Raises InputError where the budget is too small for the least that is left to do.
+
+        A profile that was begun is always finished: the least is done then, whatever the time.
+        """
+        least_s = self.budget.spent_s + self.n_phases * phase_s + memory_s
+        if not self.budget.resumed and least_s > TOLERANCE * self.budget.seconds:
+            self.budget.forget()
+            raise InputError(Option("budget"), f"{self.budget.seconds:g}s is too little: profiling {what} takes at "
+                                               f"least about {rounded_up(least_s)} here, compiling included; what is "
+                                               "compiled is kept")
+
+    def plan(self, selected: Selection, least_s: float, memory_s: float) -> str:
+        """What the time is used for, in a sentence."""
+        bench, left = selected.bench, max(self.end - time.monotonic(), 0.0)
+        must_s, each_s = bench.preparing_s(selected.must), bench.unit_s / (processes() if bench.runtime.SUFFIX else 1)
+        optional = selected.optional(TIMING_SHARE * left)
+        room = max((1 - TIMING_SHARE) * (left - must_s - memory_s), 0.0)
+        more = optional[: int(room / each_s)] if each_s and bench.preparing_s(optional) > room else optional
+        n = selected.n_units + sum(each in selected.units for each in more)
+        compiling = min(must_s + each_s * len(more), left)
+        word = "compiling" if bench.runtime.SUFFIX else "loading"
+        return (f"{selected.phase}: {left:.0f} s left of the budget, about {compiling:.0f} s of them for {word} and "
+                f"{memory_s:.0f} s for memory; about {n} of {len(selected.works)} units are measured, the rest are "
+                "interpolated or known")

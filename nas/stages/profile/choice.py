@@ -1,0 +1,114 @@
+"""Which units are timed and which whole models calibrate and check, when there is no time for all."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardware_profiles.latency import phase_steps
+from hardware_profiles.table import UnitWork
+from search_spaces import Architecture, InputError, SearchSpace
+from search_spaces.space.inventory import inventory
+from search_spaces.units import Unit
+
+TRIES = 30
+"""Draws for each whole model: small spaces give the same ones again and again."""
+
+
+def units_of(space: SearchSpace, phase: str) -> list[Unit]:
+    """Every unit that can occur in a phase, in a fixed order."""
+    found: dict[Unit, None] = {}
+    for path, units in inventory(space).items():
+        if phase == "prefill" or path.split(".")[0] != "encoder":
+            found |= dict.fromkeys(units)
+    return list(found)
+
+
+def spread_units(works: Mapping[Unit, UnitWork], n: int, first: Collection[Unit] = ()) -> list[Unit]:
+    """The first n units of `spread_order`, in the order of `works`; more where there are more ends of kinds."""
+    taken = set(spread_order(works, first)[: max(n, n_ends(works, first))])
+    return [unit for unit in works if unit in taken]
+
+
+def n_ends(works: Mapping[Unit, UnitWork], first: Collection[Unit] = ()) -> int:
+    """How many units at the beginning of `spread_order` have to be timed, so that nothing is extrapolated."""
+    return len({*first, *_ends(list(works), works)})
+
+
+def spread_order(works: Mapping[Unit, UnitWork], first: Collection[Unit] = ()) -> list[Unit]:
+    """All units, those first that say most about the rest: each as far as can be from those before it.
+
+    The order begins with `first` and with the cheapest and the dearest unit of every kind.
+    """
+    units = list(works)
+    if not units:
+        return []
+    points = unit_points(works)
+    taken = list(dict.fromkeys((*first, *_ends(units, works))))
+    distance = np.min([_distances(points, units.index(unit)) for unit in taken], axis=0)
+    distance[[units.index(unit) for unit in taken]] = -np.inf
+    while len(taken) < len(units):
+        farthest = int(np.argmax(distance))
+        taken.append(units[farthest])
+        distance = np.minimum(distance, _distances(points, farthest))
+        distance[farthest] = -np.inf
+    return taken
+
+
+def _ends(units: Sequence[Unit], works: Mapping[Unit, UnitWork]) -> list[Unit]:
+    kinds = dict.fromkeys((unit.role, unit.block.kind) for unit in units)
+    found: dict[Unit, None] = {}
+    for kind in kinds:
+        alike = [unit for unit in units if (unit.role, unit.block.kind) == kind]
+        alike.sort(key=lambda unit: (works[unit].macs, works[unit].moved_bytes))
+        found |= {alike[0]: None, alike[-1]: None}
+    return list(found)
+
+
+def unit_points(works: Mapping[Unit, UnitWork]) -> NDArray[np.float64]:
+    """Units as points: close where they are alike in kind, dims and work."""
+    rows: list[dict[str, float]] = []
+    for unit, work in works.items():
+        row = {"macs": np.log2(1 + work.macs) / 2, "moved": np.log2(1 + work.moved_bytes) / 2,
+               f"kind {unit.role} {unit.block.kind}": 4.0}
+        for name, value in (*unit.facts, *unit.block.dims):
+            if isinstance(value, (bool, str)):
+                row[f"{name} {value}"] = 1.0
+            elif name not in ("vocab_size", "context"):
+                row[name] = float(np.log2(1 + value)) / 2
+        rows.append(row)
+    names = sorted({name for row in rows for name in row})
+    return np.array([[row.get(name, 0.0) for name in names] for row in rows])
+
+
+def _distances(points: NDArray[np.float64], i: int) -> NDArray[np.float64]:
+    return np.asarray(np.linalg.norm(points - points[i], axis=1))
+
+
+def calibration_models(space: SearchSpace, n: int) -> list[Architecture]:
+    """Whole models that calibrate: the two ends and samples."""
+    ends = list(dict.fromkeys((space.smallest(), space.largest())))[:n]
+    return ends + draw_models(space, n - len(ends), "calibration", avoid={arch.key for arch in ends})
+
+
+def draw_models(space: SearchSpace, n: int, purpose: str, avoid: set[str]) -> list[Architecture]:
+    """n different samples, none of them to avoid. Raises InputError where the space has too few."""
+    rng = random.Random(f"{space.name}/{purpose}")  # noqa: S311 - no secret
+    found: dict[str, Architecture] = {}
+    for _ in range(TRIES * n):
+        if len(found) == n:
+            break
+        arch = space.sample(rng)
+        if arch.key not in avoid:
+            found[arch.key] = arch
+    if len(found) < n:
+        raise InputError(space.name, f"has too few architectures for {n} more whole models; found {len(found)}")
+    return list(found.values())
+
+
+def model_macs(arch: Architecture, phase: str, works: Mapping[Unit, UnitWork]) -> float:
+    """Multiply-adds of a whole model, from those of its units."""
+    return sum(works[step.unit].macs for step in phase_steps(arch, phase))

@@ -1,0 +1,126 @@
+"""Peak memory of whole models, each measured in a fresh process, and the law that predicts it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from hardware_profiles import protocol as measure
+from hardware_profiles import runtimes
+from hardware_profiles.latency import LatencyModel
+from hardware_profiles.profile import Conditions, Memory
+from nas.core.stopping import Stopped
+from nas.core.timing.compiling import processes
+from nas.core.timing.fresh import FreshPool
+from nas.core.timing.session import Bench, Rounds
+from nas.core.timing.workloads import Workload
+from search_spaces import Architecture, InputError
+
+Floats = NDArray[np.float64]
+LEAST = 1e6
+"""Bytes below which a peak is a matter of how memory is handed out."""
+LEAST_PEAKS = 3
+"""Models that the law needs at least."""
+GUESS_S = {True: 1.5, False: 3.0}
+"""Seconds a model, before any is measured: of compiled files, and of modules, whose process has to import torch."""
+
+
+def measurable(bench: Bench) -> bool:
+    """Whether the way to the device can tell a model's peak memory."""
+    return not bench.runtime.SUFFIX or bool(bench.transport.MEMORY)
+
+
+class Peaks:
+    """Peak memory of whole models, measured one after the other as long as there is time.
+
+    Args:
+        wholes: all are prepared before they are measured; the first is only run to load what libraries need.
+    """
+
+    def __init__(self, bench: Bench, wholes: Sequence[Workload]) -> None:
+        self.bench, self.first, self.todo = bench, wholes[:1], list(wholes[1:])
+        self.archs, self.bytes, self.each_s = list[Architecture](), list[float](), 0.0
+
+    @property
+    def least_s(self) -> float:
+        """Seconds that the fewest models take, roughly."""
+        return GUESS_S[bool(self.bench.runtime.SUFFIX)] * min(LEAST_PEAKS, len(self.todo))
+
+    def measure(self, budget_s: float) -> None:
+        """Measure the fewest models that say something, and more until the time is spent. Raises Stopped."""
+        start, together = time.monotonic(), 1 if self.bench.runtime.SUFFIX else processes()
+        while self.todo and (len(self.archs) < LEAST_PEAKS or time.monotonic() - start + self.each_s < budget_s):
+            some, self.todo = self.todo[:together], self.todo[together:]
+            self.bytes += measure_peaks(self.bench, self.first[0], some)
+            self.archs += [each.what for each in some if isinstance(each.what, Architecture)]
+            self.each_s = (time.monotonic() - start) / len(self.archs)
+        if not self.bench.runtime.SUFFIX:
+            self.each_s = 0.0  # timing starts no process there
+
+
+def fit_memory(model: LatencyModel, peaks: Peaks) -> Memory:
+    """The law of peak memory, fitted on a few models."""
+    archs, found_bytes = peaks.archs, np.array(peaks.bytes, dtype=np.float64)
+    features = np.array([[1.0, *model.memory_features(arch)] for arch in archs])
+    found = _fit(features, found_bytes)
+    left_out = [_fit(np.delete(features, i, 0), np.delete(found_bytes, i)) @ features[i] - found_bytes[i]
+                for i in range(len(archs))]
+    return Memory(base=found[0], weights=found[1], moved=found[2], n=len(archs),
+                  error=float(np.sqrt(np.mean(np.square(left_out / np.maximum(found_bytes, LEAST))))))
+
+
+def _fit(features: Floats, peaks: Floats) -> Floats:
+    weights = 1 / np.maximum(peaks, LEAST)
+    return np.asarray(nnls(features * weights[:, None], peaks * weights)[0])
+
+
+def measure_peaks(bench: Bench, first: Workload, workloads: Sequence[Workload]) -> list[float]:
+    """Peak bytes of each model over what its process held before; all processes run at the same time, if here."""
+    if bench.stop():
+        raise Stopped
+    if bench.runtime.SUFFIX:
+        return [_peak_elsewhere(bench, first, workload) for workload in workloads]
+    with ExitStack() as stack:
+        fresh = [stack.enter_context(FreshPool(1)) for _ in workloads]
+        waiting = [pool.submit(_peak_here, first, workload, bench.conditions, bench.device.runtime,
+                               bench.device.runtime_options()) for pool, workload in zip(fresh, workloads)]
+        return [float(each.result()) for each in waiting]
+
+
+def _peak_elsewhere(bench: Bench, first: Workload, workload: Workload) -> float:
+    found: list[dict[str, Any]] = []
+    rounds = Rounds(bench.folder / "memory.jsonl", workload.name)
+    job = bench.job([first, workload], workload, measure.Protocol(), rounds)
+    bench.transport.run(replace(job, memory_of=workload.name), found.append, bench.stop)
+    if bench.stop():
+        raise Stopped
+    peaks = [line["peak_bytes"] for line in found if "peak_bytes" in line]
+    if len(peaks) != 1 or not isinstance(peaks[0], (int, float)) or not peaks[0] >= 0:
+        raise InputError(bench.device.name, f"gave {peaks} as the peak memory of a model; a number of bytes is needed")
+    return float(peaks[0])
+
+
+def _peak_here(first: Workload, workload: Workload, conditions: Conditions, name: str, options: dict[str, Any]) -> int:
+    """In a process of its own: the weights, and what running raises the memory by.
+
+    What libraries load when the first model runs does not count. A runtime that knows its own memory is asked.
+    """
+    runtime = runtimes.get(name)
+    module, inputs = workload.build(conditions)
+    if hasattr(runtime, "peak_bytes"):
+        return int(runtime.peak_bytes(module, inputs, options))
+    small, small_inputs = first.build(conditions)
+    runtime.load(small, small_inputs, options)()
+    run = runtime.load(module, inputs, options)
+    weights = sum(each.numel() * each.element_size() for each in module.parameters())
+    before = measure.start_peak()
+    run()
+    run()
+    return weights + measure.peak_so_far() - before

@@ -1,0 +1,255 @@
+"""A device and a space -> the folder of a measured profile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardware_profiles.calibration import MeasuredModel, calibrated, from_csv, to_csv
+from hardware_profiles.device import Device
+from hardware_profiles.latency import LatencyModel, phase_steps
+from hardware_profiles.plausibility import check_dependence
+from hardware_profiles.profile import Conditions, Stored, read_stored
+from hardware_profiles.provenance import today
+from hardware_profiles.table import PriceTable, UnitWork
+from nas.core.progress import StageProgress
+from nas.core.run_dir import write_text
+from nas.core.timing.session import Bench
+from nas.core.timing.workloads import Workload
+from nas.stages.profile import prices
+from nas.stages.profile.budget import Budget, PhaseTime
+from nas.stages.profile.choice import calibration_models, units_of
+from nas.stages.profile.memory import Peaks, fit_memory, measurable
+from nas.stages.profile.selection import LATE_ROUNDS, LEAST_MODELS, PILOT, Selection
+from nas.stages.profile.work import unit_works
+from search_spaces import Architecture, InputError, SearchSpace
+from search_spaces.errors import Option
+from search_spaces.units import Unit
+
+MEMORY_SHARE = 0.1
+"""Of the budget: once it is spent, the peak memory of no further model is measured."""
+SHARES = {"prefill": 0.75, "decode": 0.25}
+"""Of the budget, where both phases are timed."""
+END_S = 1.5
+"""Seconds for fitting and writing."""
+
+
+@dataclass(frozen=True)
+class PhaseProfile:
+    """What profiling one phase gave.
+
+    Args:
+        n_measured: units that were timed in this call.
+        n_reused: units whose times were known before, from this space or another.
+        compiling_s: of everything before timing, in this call: compiling, loading, peak memory.
+        timing_s: of this call.
+    """
+
+    phase: str
+    n_units: int
+    n_measured: int
+    n_reused: int
+    compiling_s: float
+    timing_s: float
+    error: float
+    not_delegated: float | None
+    n_models: int = 0
+    """Whole models that were timed to calibrate the sum of units."""
+
+
+@dataclass
+class Profiling:
+    """Profiles one device for one space, in a folder that keeps everything measured.
+
+    Raises:
+        InputError: the folder holds a profile of other conditions or another device.
+    """
+
+    device: Device
+    space: SearchSpace
+    out: Path
+    progress: StageProgress = field(default_factory=StageProgress)
+    space_name: str = ""
+    """How the user named the space: of a file its path."""
+
+    def __post_init__(self) -> None:
+        self.started = time.monotonic()
+        self.space_name = self.space_name or self.space.name
+        self.conditions = conditions_of(self.device, self.space)
+        self.stored = Stored(device=self.device, conditions=self.conditions)
+        self.table, self.measured = PriceTable(), list[MeasuredModel]()
+        if (self.out / "profile.yaml").is_file():
+            self.stored = read_stored(self.out)
+            self.table = PriceTable.from_csv(self.out / "table.csv")
+            self.measured = from_csv(self.out / "models.csv")
+            self._check_same()
+
+    def _check_same(self) -> None:
+        """Prices of other conditions cannot stand in one table."""
+        before, now = self.stored.conditions.model_dump(), self.conditions.model_dump()
+        names = ("name", "runtime", "threads", "precision", "options", "transport")
+        before |= {name: getattr(self.stored.device, name) for name in names}
+        now |= {name: getattr(self.device, name) for name in names}
+        now |= today(self.device)
+        before |= {name: self.stored.recorded.get(name, value) for name, value in today(self.device).items()}
+        other = [f"{name} {before[name]} (now {now[name]})" for name in before if before[name] != now[name]]
+        if other:
+            raise InputError(str(self.out), f"was measured at {', '.join(other)}; give another folder with "
+                                            f"{Option('out')}")
+
+    def run(self, phases: Sequence[str], budget_s: float) -> list[PhaseProfile]:
+        """Profile phases and write the folder after each.
+
+        Args:
+            budget_s: seconds for everything since this object was made, compiling included; earlier calls count too.
+
+        Raises:
+            InputError: the budget is less than the least that a profile takes.
+        """
+        if self.device.estimated:
+            return [self._estimate(phase) for phase in phases]
+        bench = self.bench()
+        budget = Budget(budget_s, bench.folder / f"budget-{self.space.name}.json", bench.identity(self.space.name),
+                        self.started)
+        found = []
+        try:
+            for i, phase in enumerate(phases):
+                rest = sum(SHARES[each] for each in phases[i:])
+                end = time.monotonic() + budget.left_s * SHARES[phase] / rest
+                works = unit_works(units_of(self.space, phase), phase, self.conditions)
+                found.append(self._measure(PhaseTime(budget, end, len(phases) - i), phase, works))
+                self._write()
+        finally:
+            budget.save()
+        return found
+
+    def _estimate(self, phase: str) -> PhaseProfile:
+        works = unit_works(units_of(self.space, phase), phase, self.conditions)
+        self.table = self.table.with_rows(prices.estimated_rows(self.device, works, phase))
+        self._write()
+        return PhaseProfile(phase, len(works), 0, 0, 0.0, 0.0, prices.ESTIMATE_SPREAD, None)
+
+    def bench(self) -> Bench:
+        """Where this device's workloads are timed."""
+        return Bench(self.device, self.conditions, self.out / "work", self.progress)
+
+    def model(self) -> LatencyModel:
+        """What is known so far."""
+        return LatencyModel(self.stored, self.table, self.device.name)
+
+    def calibration_models(self) -> list[Architecture]:
+        """The whole models that calibrate."""
+        return calibration_models(self.space, self.device.timing.calibration)
+
+    def _measure(self, at: PhaseTime, phase: str, works: Mapping[Unit, UnitWork]) -> PhaseProfile:
+        bench, copies, models = self.bench(), self.device.timing.copies, self.calibration_models()
+        bench.tick, start, purpose = at.budget.tick, time.monotonic(), f"{phase}-{self.space.name}"
+        reference = Selection(bench, phase, works, (), models, ()).reference
+        timed = bench.timed(purpose, reference)
+        begun = [unit for unit in works if Workload(phase, unit, copies).name in timed]  # resumed with any budget
+        reused = {unit for unit in works if self.table.is_measured(phase, unit)}.difference(begun)
+        selected = Selection(bench, phase, works, [unit for unit in works if unit not in reused], models, begun)
+        peaks = self._prepare(selected, at)
+        at.budget.choose(phase, [each.name for each in selected.ready])
+        chosen = [each.what for each in selected.ready if isinstance(each.what, Unit)]
+        wholes = [each for each in selected.ready if isinstance(each.what, Architecture)]
+        compiling_s = time.monotonic() - start
+        timing_s = max(at.end - time.monotonic() - END_S - peaks.each_s, 0.0) + bench.rounds_s(purpose, reference)
+        timings = bench.time(selected.ready, reference, timing_s, purpose, late_rounds=LATE_ROUNDS,
+                             often={whole.name: self.device.timing.whole_samples for whole in wholes})
+        models = [whole.what for whole in wholes if isinstance(whole.what, Architecture)]
+        ms = np.array([timings[whole.name].ms for whole in wholes])
+        self._check_dependence(phase, models, works, ms)
+        rows = prices.measured_rows(timings, chosen, works, phase, copies)
+        if 2 * len(rows) < len(chosen):
+            raise InputError(self.device.name, f"{len(chosen) - len(rows)} of {len(chosen)} stacks take no longer than "
+                                               "an empty call; does the device run what it is given?")
+        known = rows + [self.table[phase, unit] for unit in reused]
+        rows += prices.interpolated_rows(known, works, phase)
+        self.table = self.table.with_rows(rows).with_space(phase, works, self.space.name)
+        self._keep(phase, bench, [MeasuredModel(phase, self.space.name, *each) for each in zip(models, ms.tolist())])
+        if peaks.archs:
+            memory = fit_memory(self.model(), peaks)
+            self.stored = self.stored.model_copy(update={"memory": memory})
+        shares = [bench.compiled[whole.name].facts["not_delegated"] for whole in wholes
+                  if "not_delegated" in getattr(bench.compiled.get(whole.name), "facts", {})]
+        now = sum(each.name in bench.sampled for each in selected.ready if isinstance(each.what, Unit))
+        return PhaseProfile(phase, len(works), now, len(reused) + len(chosen) - now, compiling_s, bench.spent_s,
+                        self.stored.by_space[self.space.name][phase].error, float(np.mean(shares)) if shares else None,
+                        len(wholes))
+
+    def _prepare(self, selected: Selection, at: PhaseTime) -> Peaks:
+        """Compile what there is time for, and measure peak memory where it is still unknown.
+
+        Raises:
+            InputError: there is not even time for the least.
+        """
+        bench = selected.bench
+        wanted = selected.phase == "prefill" and self.device.timing.memory and not self.stored.memory
+        peaks = Peaks(bench, selected.wholes[: LEAST_MODELS if wanted and measurable(bench) else 0])
+        with bench:
+            selected.prepare(selected.must[:PILOT], at.end, 1)
+            least_s = bench.preparing_s(selected.must) + selected.least_timing_s() + END_S
+            at.check_least(least_s, peaks.least_s, f"{self.device.name} for {self.space.name}")
+            self.progress.note(at.plan(selected, least_s, peaks.least_s))
+            selected.prepare(selected.must, at.end, len(selected.must))
+            peaks.measure(MEMORY_SHARE * at.budget.seconds)
+            selected.prepare_rest(at.end - END_S - peaks.each_s, at.budget.earlier(selected.phase))
+        return peaks
+
+    def fitted(self, phase: str, table: PriceTable, regressor: dict[str, Any], archs: Sequence[Architecture]) -> None:
+        """Take over what whole models said, and write it."""
+        self.table = table
+        seen = dict.fromkeys((*self.stored.seen, *(arch.key for arch in archs)))
+        self.stored = self.stored.model_copy(update={
+            "whole": {**self.stored.whole, phase: regressor}, "recorded": {"date": str(date.today())},
+            "spaces": self._spaces(), "seen": tuple(seen)})
+        self._write()
+
+    def _check_dependence(self, phase: str, models: Sequence[Architecture], works: Mapping[Unit, UnitWork],
+                          ms: NDArray[np.float64]) -> None:
+        """Raises InputError where whole models take as long whatever they are."""
+        steps = [[works[step.unit] for step in phase_steps(arch, phase)] for arch in models]
+        features = np.array([[sum(work.macs for work in each), sum(work.moved_bytes for work in each), len(each)]
+                             for each in steps])
+        check_dependence(self.device.name, features, ms)
+
+    def _keep(self, phase: str, bench: Bench, models: Sequence[MeasuredModel]) -> None:
+        recorded = {"torch": version("torch"), **bench.header.get("versions", {}), **bench.header.get("machine", {}),
+                    "date": str(date.today())}
+        seen = dict.fromkeys((*self.stored.seen, *(each.arch.key for each in models)))
+        whole = {name: fit for name, fit in self.stored.whole.items() if name != phase}
+        self.measured = [each for each in self.measured if (each.phase, each.space) != (phase, self.space.name)]
+        self.measured += models
+        stored = self.stored.model_copy(update={"device": self.device, "recorded": recorded, "spaces": self._spaces(),
+                                                "whole": whole, "seen": tuple(seen)})
+        self.stored = calibrated(stored, self.table, self.measured, phase)
+
+    def _spaces(self) -> tuple[str, ...]:
+        """The spaces priced so far, this one last."""
+        return (*(name for name in self.stored.spaces if name != self.space_name), self.space_name)
+
+    def _write(self) -> None:
+        self.out.mkdir(parents=True, exist_ok=True)
+        write_text(self.out / "table.csv", self.table.to_csv())
+        if self.measured:
+            write_text(self.out / "models.csv", to_csv(self.measured))
+        write_text(self.out / "profile.yaml", self.stored.to_yaml())
+
+
+def conditions_of(device: Device, space: SearchSpace) -> Conditions:
+    """What latencies are measured at. Raises InputError where the device's file asks for more than the space has."""
+    length = device.length or space.context
+    past = device.past or max(length // 2, 1)
+    for name, value in (("length", length), ("past", past + 1)):
+        if value > space.context:
+            raise InputError(device.name, f"{name} {value} is more than the context {space.context} of {space.name}")
+    return Conditions(batch=device.batch, length=length, past=past)

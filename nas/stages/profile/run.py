@@ -1,0 +1,130 @@
+"""The stage `profile`: profile a device for a space, check a profile, or fit one on whole models."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hardware_profiles.device import load_profile
+from hardware_profiles.latency import LatencyModel
+from hardware_profiles.profile import load_device, named_folder, read_stored
+from hardware_profiles.provenance import ProfileWarning
+from nas.core.evaluation import prepare
+from nas.core.prediction_quality import OFF
+from nas.core.progress import StageProgress
+from nas.core.run_dir import RunDir, locked
+from nas.stages.profile.check import ProfileCheck, check
+from nas.stages.profile.profiling import PhaseProfile, Profiling
+from nas.stages.profile.request import ProfileRequest, phases_of
+from nas.stages.profile.whole import WholeModelFit, fit_whole
+from search_spaces import InputError, SearchSpace, load_space
+from search_spaces.errors import Command, Option
+
+PhaseResult = PhaseProfile | ProfileCheck | WholeModelFit
+
+
+@dataclass(frozen=True)
+class ProfileResult:
+    """What profiling, checking or fitting gave, by phase."""
+
+    phases: Sequence[PhaseResult]
+    folder: Path
+    estimated: bool
+
+    @property
+    def good(self) -> bool:
+        """False where a check says that predictions are off."""
+        return all(each.verdict != OFF for each in self.phases if isinstance(each, ProfileCheck))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        rows = [each.to_dict() if isinstance(each, ProfileCheck) else asdict(each) for each in self.phases]
+        return {"profile": str(self.folder), "estimated": self.estimated, "phases": rows}
+
+
+def run(request: ProfileRequest, progress: StageProgress) -> ProfileResult:
+    """Profile a device, check a profile, or fit one on a file.
+
+    Raises:
+        InputError: the request does not fit the device or the space, or the device cannot be used.
+        Stopped: the user asked to stop; what was measured is kept.
+        Waiting: the user has to carry a file.
+    """
+    device = load_device(request.device)
+    folder = request.folder(device)
+    if request.check and not (folder / "profile.yaml").is_file():
+        raise InputError(str(folder), f"is no profile yet; run {Command('profile', request.device, space='SPACE')} "
+                                      "first")
+    space_name = request.space or _last_space(folder)
+    space = load_profiled_space(space_name)
+    phases = request.phases(device, space)
+    with _folder_for(folder), locked(folder, "profile"):
+        profiling = Profiling(device, space, folder, progress, space_name)
+        if request.from_ is not None:
+            found: Sequence[PhaseResult] = [fit_whole(profiling, request.from_, phases[0])]
+        elif request.check:
+            found = [check(profiling, phase, request.n, request.budget_s / len(phases)) for phase in phases]
+        else:
+            found = profiling.run(phases, request.budget_s)
+    return ProfileResult(found, folder, device.estimated)
+
+
+@contextmanager
+def _folder_for(folder: Path) -> Iterator[None]:
+    """A profile's folder; where nothing was measured because the device was refused, it is not left behind."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except InputError:
+        if folder in missing and not any(map(_is_work, folder.rglob("*"))):
+            shutil.rmtree(folder, ignore_errors=True)
+            for each in missing[1:]:
+                with suppress(OSError):  # others use it
+                    each.rmdir()
+        raise
+
+
+def _is_work(path: Path) -> bool:
+    """Whether a file is worth keeping: not a lock, nor a file of rounds that has only its heading."""
+    return path.is_file() and path.name != ".lock" and (path.suffix != ".jsonl" or path.read_bytes().count(b"\n") > 1)
+
+
+def is_profiled(device_name: str, space_name: str) -> bool:
+    """Whether a device's own profile prices a space in all its phases, so that nothing is left to measure."""
+    device, space = load_profile(device_name), load_profiled_space(space_name)
+    if not (named_folder(device.name) / "profile.yaml").is_file():
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ProfileWarning)  # shown when it is used
+        model = LatencyModel.load(str(named_folder(device.name)))
+    known = model.stored.by_space.get(space.name, {})
+    try:
+        for phase in phases_of(device, space):
+            model.predict_many([space.smallest(), space.largest()], phase)
+            if phase not in known:
+                return False
+    except InputError:
+        return False
+    return model.stored.memory is not None or not device.timing.memory
+
+
+def load_profiled_space(name: str) -> SearchSpace:
+    """A space by its name or file, or that of a run, whose vocabulary and classes fit the run's data."""
+    if not (Path(name) / "config.yaml").is_file():
+        return load_space(name)
+    return prepare(RunDir.open(str(Path(name).absolute()))).space
+
+
+def _last_space(folder: Path) -> str:
+    """The space that a profile was made for last. Raises InputError where there is none."""
+    known = read_stored(folder).spaces if (folder / "profile.yaml").is_file() else ()
+    if not known:
+        raise InputError(Option("space"), f"is needed: the search space to profile; {Command('spaces')} lists those "
+                                          "shipped")
+    return known[-1]

@@ -1,0 +1,55 @@
+"""What a unit does on one call, apart from any device: multiply-adds, bytes, kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from hardware_profiles.profile import Conditions
+from hardware_profiles.table import UnitWork
+from nas.core.macs import module_macs
+from nas.core.timing.workloads import Workload
+from search_spaces.units import Unit
+
+_LOOK_UPS = (torch.ops.aten.embedding.default, torch.ops.aten.index_select.default)
+
+
+class _Traffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the operators that compute something, and the bytes they read and write."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.kernels, self.moved_bytes = 0, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if not getattr(func, "is_view", False) and torch.Tag.nondeterministic_seeded not in func.tags:
+            self.kernels += 1
+            read = args[1:] if func in _LOOK_UPS else args  # of a table only the rows that were looked up
+            tensors = [each for each in (*tree_leaves(read), *tree_leaves(out)) if isinstance(each, torch.Tensor)]
+            self.moved_bytes += sum(each.numel() * each.element_size() for each in tensors)
+        return out
+
+
+def work_of(workload: Workload, conditions: Conditions) -> UnitWork:
+    """What one call of a workload does. What a tied head shares is the embedding's weight.
+
+    Raises:
+        InputError: it uses an operator whose multiply-adds nobody said how to count.
+    """
+    module, inputs = workload.build(conditions)
+    macs = module_macs(module, inputs, str(workload))
+    with torch.no_grad(), _Traffic() as traffic:
+        module(*inputs)
+    own = [each for name, each in module.named_parameters() if not name.startswith("tied.")]
+    weights = sum(each.numel() * each.element_size() for each in own)
+    return UnitWork(macs, weights, traffic.moved_bytes, traffic.kernels)
+
+
+def unit_works(units: Iterable[Unit], phase: str, conditions: Conditions) -> dict[Unit, UnitWork]:
+    """What each unit does."""
+    return {unit: work_of(Workload(phase, unit), conditions) for unit in units}

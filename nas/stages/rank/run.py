@@ -1,0 +1,158 @@
+"""The stage `rank`: does the supernet rank architectures as training them from scratch does?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+
+from nas import tasks
+from nas.core import evaluation
+from nas.core.progress import ProgressTask, StageProgress
+from nas.core.run_dir import RunDir, write_json, write_text
+from nas.core.stopping import Stop, Stopped
+from nas.stages.rank.plot import scatter
+from nas.stages.rank.request import RankRequest
+from nas.stages.rank.scratch import read_result, train_plain
+from nas.stages.rank.selection import Chosen, choose
+from nas.stages.rank.statistics import RankingReport, assess
+from nas.tasks.base import Prepared
+from search_spaces import Architecture
+from supernet.train.checkpoint import newest_step
+from supernet.train.fit import Observer, Silent
+from supernet.train.recipe import Recipe
+from supernet.train.step import StepReport
+
+REPEAT_EVERY = 4
+"""One of so many architectures is trained from a second seed too, to see how much of a loss is luck."""
+
+
+@dataclass(frozen=True)
+class ScratchTraining:
+    """One architecture to train from scratch, and where."""
+
+    arch: Architecture
+    recipe: Recipe
+    folder: Path
+
+
+def run(request: RankRequest, progress: StageProgress) -> RankingReport:
+    """Train architectures from scratch and compare. Raises InputError, Stopped; what was trained is used again."""
+    folder = RunDir.open(request.run)
+    with folder.locked():
+        progress.note(f"choosing {request.n} architectures ...")
+        with progress.breakable():
+            ranking = Ranking(folder, request.n, request.steps)
+        try:
+            _train(ranking, request, progress)
+            inherited = _evaluate(ranking, progress)
+        except Stopped:
+            raise Stopped(f"stopped; resume with: {request.command()}") from None
+        return ranking.write(ranking.table(inherited))
+
+
+def _train(ranking: Ranking, request: RankRequest, progress: StageProgress) -> None:
+    trainings, kind, steps = ranking.trainings(), ranking.run.config().task, ranking.recipe.steps
+    if request.workers == 1:
+        task = progress.task(f"training {len(trainings)} from scratch", len(trainings) * steps)
+        for i, training in enumerate(trainings):
+            train_one(training, kind, ranking.prepared, _Steps(task, i * steps), progress.stop)
+            task.move_to((i + 1) * steps)
+        return
+    from nas.core.cluster import cluster, in_parallel
+    from nas.core.ray_nodes import Nodes
+
+    with cluster(request.ray, request.workers):
+        task = progress.task(f"training {len(trainings)} from scratch", len(trainings) * steps)
+        calls, on_gpu = [(training, kind) for training in trainings], ranking.recipe.device != "cpu"
+        nodes = Nodes(ranking.run.path, "ranking")
+        for _ in in_parallel(train_one, calls, ranking.prepared, request.workers, on_gpu, progress.stop, nodes):
+            task.move(steps)
+    if progress.stop():
+        raise Stopped
+
+
+def _evaluate(ranking: Ranking, progress: StageProgress) -> list[float]:
+    """The inherited losses."""
+    task, losses = progress.task("evaluating in the supernet", len(ranking.chosen)), []
+    for loss in ranking.inherited():
+        if progress.stop():
+            raise Stopped
+        losses.append(loss)
+        task.move()
+    return losses
+
+
+class _Steps(Silent):
+    """Moves a task that counts the steps of many trainings."""
+
+    def __init__(self, task: ProgressTask, before: int) -> None:
+        self.task, self.before = task, before
+
+    def on_step(self, report: StepReport) -> None:
+        """See Observer."""
+        self.task.move_to(self.before + report.step + 1)
+
+
+class Ranking:
+    """The ranking report of a run. What it trains is kept in the run's folder and used again."""
+
+    def __init__(self, run: RunDir, n: int, steps: int | None = None) -> None:
+        config = run.config()
+        self.run, self.folder = run, run.path.absolute() / "rank"  # workers may stand elsewhere
+        self.prepared = evaluation.prepare(run)
+        self.net = evaluation.load_supernet(run, self.prepared.space)
+        self.recipe = from_scratch(config.training, steps or config.training.steps)
+        self.supernet_steps = newest_step(run.path / "checkpoints") or config.training.steps
+        self.chosen = choose(self.prepared.space, n, config.training.seed, self.prepared.space.context)
+
+    def trainings(self) -> list[ScratchTraining]:
+        """What has to be trained, the second seeds last."""
+        seed = self.recipe.seed
+        return [self._training(each, seed) for each in self.chosen] + [
+            self._training(each, seed + 1) for each in self.chosen[::REPEAT_EVERY]]
+
+    def _training(self, chosen: Chosen, seed: int) -> ScratchTraining:
+        folder = self.folder / f"{chosen.arch.key[:16]}-steps{self.recipe.steps}-seed{seed}"
+        return ScratchTraining(chosen.arch, self.recipe.model_copy(update={"seed": seed}), folder)
+
+    def inherited(self) -> Iterator[float]:
+        """The validation loss of each chosen architecture on the supernet's weights, one after the other."""
+        task = tasks.get(self.run.config().task)
+        for each in self.chosen:
+            yield evaluation.score(self.net, each.arch, task, self.prepared, self.recipe)["loss"]
+
+    def table(self, inherited: list[float]) -> pd.DataFrame:
+        """A row per architecture: its costs, what the supernet predicts, what training gave."""
+        seed = self.recipe.seed
+        rows = [{"key": each.arch.key, "group": each.group, **each.baselines, "inherited_loss": loss,
+                 "trained_loss": self._loss(each, seed), "repeat_loss": self._loss(each, seed + 1)}
+                for each, loss in zip(self.chosen, inherited)]
+        return pd.DataFrame(rows)
+
+    def _loss(self, chosen: Chosen, seed: int) -> float:
+        metrics = read_result(self._training(chosen, seed).folder)
+        return float("nan") if metrics is None else metrics["loss"]
+
+    def write(self, frame: pd.DataFrame) -> RankingReport:
+        """Assess the table and write it, the figures and the picture."""
+        report = replace(assess(frame), steps=self.recipe.steps, supernet_steps=self.supernet_steps)
+        write_text(self.folder / "ranking.csv", frame.to_csv(index=False))
+        write_json(self.folder / "ranking.json", {"schema_version": 1, **report.to_dict()})
+        scatter(frame, report, self.folder / "ranking.svg")
+        return report
+
+
+def from_scratch(recipe: Recipe, steps: int) -> Recipe:
+    """The supernet's recipe for one architecture; in fewer or more steps the learning rate takes the same course."""
+    warmup = round(recipe.warmup * steps / recipe.steps)
+    return recipe.model_copy(update={"steps": steps, "warmup": warmup, "evaluate_every": 0, "patience": 0,
+                                     "layerdrop": 0.0})
+
+
+def train_one(training: ScratchTraining, task: str, prepared: Prepared, observer: Observer | None = None,
+              stop: Stop = lambda: False) -> None:
+    """Train one architecture from scratch. Raises InputError, Stopped."""
+    train_plain(training.arch, tasks.get(task), prepared, training.recipe, training.folder, observer, stop)

@@ -1,0 +1,83 @@
+"""Train plain models from scratch: the yardstick for what a supernet's weights predict."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+
+import torch
+from pydantic import BaseModel, field_validator
+
+from nas.core.evaluation import evaluator, place
+from nas.core.run_dir import write_json, write_text
+from nas.core.stopping import Stop, Stopped
+from nas.tasks.base import Prepared, Task
+from search_spaces import Architecture
+from search_spaces.files.reading import checked, read_json
+from supernet import Transformer
+from supernet.train.checkpoint import Checkpoints
+from supernet.train.fit import Observer, enough_memory, fit, less_memory
+from supernet.train.recipe import Recipe
+from supernet.train.step import DivergedError, Trainer
+from supernet.train.strategy import Fixed
+
+RESULT = "result.json"
+SCHEMA_VERSION = 1
+
+
+class _Result(BaseModel):
+    """What is read of `result.json`; it holds more."""
+
+    metrics: dict[str, float | None]
+
+    @field_validator("metrics")
+    @classmethod
+    def _has_a_loss(cls, metrics: dict[str, float | None]) -> dict[str, float | None]:
+        if "loss" not in metrics:
+            raise ValueError("the loss is missing")
+        return metrics
+
+
+def train_plain(arch: Architecture, task: Task, prepared: Prepared, recipe: Recipe, folder: Path,
+                observer: Observer | None = None, stop: Stop = lambda: False) -> dict[str, float]:
+    """Train an architecture from scratch and give its metrics on the whole validation split.
+
+    A training that diverges has a loss of NaN, so that others go on. A finished one is read from its folder, a broken
+    off one goes on from its last checkpoint.
+
+    Raises:
+        Stopped: `stop` ended it early.
+    """
+    known = read_result(folder)
+    if known is not None:
+        return known
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "architecture.json", arch.to_json() + "\n")
+    model = place(Transformer(arch, dropout=recipe.dropout, seed=recipe.seed), recipe)
+    trainer = Trainer(model, Fixed(arch), recipe, prepared.train)
+    checkpoints = Checkpoints(folder / "checkpoints", keep=1)
+    checkpoints.load_newest(trainer)
+    evaluate = evaluator(task, prepared, {"model": arch})
+    try:
+        if not fit(trainer, checkpoints, evaluate, observer, stop):
+            raise Stopped
+        with torch.no_grad(), enough_memory("evaluation at the end", less_memory(recipe)):
+            found = evaluator(task, prepared, {"model": arch}, limited=False)(trainer)
+    except DivergedError:
+        found = {"model/loss": math.nan}
+    metrics = {name.removeprefix("model/"): value for name, value in found.items() if name.startswith("model/")}
+    write_json(folder / RESULT, {"schema_version": SCHEMA_VERSION, "key": arch.key, "seed": recipe.seed,
+                                 "steps": trainer.progress.step, "tokens": trainer.progress.tokens, "metrics": metrics})
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    return metrics
+
+
+def read_result(folder: Path) -> dict[str, float] | None:
+    """The metrics of a finished training; None where there is none. Raises InputError for a damaged file."""
+    path = folder / RESULT
+    if not path.is_file():
+        return None
+    remedy = "delete it to train this architecture again"
+    found = checked(_Result, read_json(path, remedy), str(path), remedy)
+    return {name: math.nan if value is None else value for name, value in found.metrics.items()}

@@ -1,0 +1,151 @@
+"""How well the inherited loss ranks architectures, beside what their size alone tells.
+
+The table has a row for each architecture: `group` ("spread" or "band"), `inherited_loss`, the baselines,
+`trained_loss` and, where some were trained twice, `repeat_loss` (NaN for the others). Repeats tell the noise only;
+ranks are of the first training, so that every loss is equally noisy. A row with a loss that is not finite is left out
+of all figures and counted: a diverged training says more about its settings than about the architecture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import rankdata
+
+from nas.core.rankings import GROUP, INHERITED, REPEAT, TRAINED
+from nas.core.rankings import PREDICTOR_WORDS as WORDS
+from nas.stages.rank.ceiling import Ceiling, Noise, ceiling, seed_noise
+from nas.stages.rank.kendall import Floats, bootstrap, interval, tau, taus
+
+PREDICTORS = tuple(WORDS)
+BASELINES = PREDICTORS[1:]
+RESAMPLES = 100_000
+"""With a tenth, the end of an interval moves by half a hundredth from seed to seed."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """How well one predictor ranks; positive is good, None is undefined (the predictor is constant).
+
+    Args:
+        name: a column in `PREDICTORS`.
+        tau: Kendall's tau-b with the trained loss.
+        low: lower end of its 95 % bootstrap interval over architectures.
+        high: upper end.
+        spearman: Spearman's rank correlation.
+    """
+
+    name: str
+    tau: float | None
+    low: float | None
+    high: float | None
+    spearman: float | None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Tau of the inherited loss less that of a baseline, from the same resamples.
+
+    Args:
+        above_zero: whether the whole interval is: the supernet ranks better than the baseline.
+    """
+
+    baseline: str
+    tau: float | None
+    low: float | None
+    high: float | None
+    above_zero: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Every predictor on one set of n architectures."""
+
+    n: int
+    figures: tuple[Figure, ...]
+    differences: tuple[Difference, ...]
+    ceiling: Ceiling | None
+
+    def figure(self, name: str) -> Figure:
+        """The figure of a predictor."""
+        return next(figure for figure in self.figures if figure.name == name)
+
+
+@dataclass(frozen=True)
+class RankingReport:
+    """The honest ranking report.
+
+    Args:
+        overall: all architectures; size alone ranks these well.
+        band: those of about equal multiply-adds, where size tells little.
+        noise: None where nothing was trained twice.
+        dropped: rows left out because a loss is not finite.
+        steps: of each training from scratch, where that is known.
+        supernet_steps: of the supernet's, where that is known.
+    """
+
+    overall: Comparison
+    band: Comparison
+    noise: Noise | None
+    dropped: int
+    resamples: int
+    seed: int
+    steps: int | None = None
+    supernet_steps: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return asdict(self)
+
+
+def assess(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) -> RankingReport:
+    """The report on a table of predictors and trained losses; the columns are told above."""
+    usable = frame[np.isfinite(frame[[*PREDICTORS, TRAINED]].astype(float)).all(axis=1)]
+    noise = seed_noise(_column(usable, TRAINED), _column(usable, REPEAT)) if REPEAT in usable else None
+    return RankingReport(
+        overall=_compare(usable, noise, resamples, seed),
+        band=_compare(usable[usable[GROUP] == "band"], noise, resamples, seed),
+        noise=noise,
+        dropped=len(frame) - len(usable),
+        resamples=resamples,
+        seed=seed,
+    )
+
+
+def _compare(frame: pd.DataFrame, noise: Noise | None, count: int, seed: int) -> Comparison:
+    trained, weights = _column(frame, TRAINED), bootstrap(len(frame), count, seed)
+    columns = {name: _predictor(frame, name) for name in PREDICTORS}
+    draws = {name: taus(column, trained, weights) for name, column in columns.items()}
+    figures = {name: _figure(name, column, trained, draws[name]) for name, column in columns.items()}
+    differences = tuple(_difference(figures[INHERITED], figures[name], draws[INHERITED] - draws[name])
+                        for name in BASELINES)
+    return Comparison(len(frame), tuple(figures.values()), differences,
+                      ceiling(trained, noise, seed) if noise else None)
+
+
+def _column(frame: pd.DataFrame, name: str) -> Floats:
+    return frame[name].to_numpy(dtype=np.float64)
+
+
+def _predictor(frame: pd.DataFrame, name: str) -> Floats:
+    """A column turned so that less predicts a lower loss: more of a baseline does."""
+    return _column(frame, name) if name == INHERITED else -_column(frame, name)
+
+
+def _figure(name: str, column: Floats, trained: Floats, draws: Floats) -> Figure:
+    found = tau(column, trained)
+    if found is None:
+        return Figure(name, None, None, None, None)
+    spearman = np.corrcoef(rankdata(column), rankdata(trained))[0, 1]
+    low, high = interval(draws)
+    return Figure(name, found, low, high, float(spearman))
+
+
+def _difference(supernet: Figure, baseline: Figure, draws: Floats) -> Difference:
+    if supernet.tau is None or baseline.tau is None:
+        return Difference(baseline.name, None, None, None, False)
+    low, high = interval(draws)
+    return Difference(baseline.name, supernet.tau - baseline.tau, low, high, low is not None and low > 0)

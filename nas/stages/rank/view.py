@@ -1,0 +1,64 @@
+"""The ranking report for a person."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from nas.core.rankings import INHERITED
+from nas.core.rankings import PREDICTOR_WORDS as WORDS
+from nas.stages.rank.statistics import Comparison, RankingReport
+from nas.terminal.tables import table
+
+
+def report_table(report: RankingReport) -> RenderableType:
+    """The report for a terminal: a table for all architectures, one for those of equal cost, and what follows."""
+    parts: list[RenderableType] = [
+        Text(f"each was trained from scratch for {report.steps:,} steps, the supernet for {report.supernet_steps:,}")]
+    for title, found in (("all", report.overall), ("of nearly equal MACs", report.band)):
+        heading = Text(f"{found.n} architectures, {title}", style="bold")
+        parts += [heading, _figures(found), *_sentences(found), Text("")]
+    if report.noise:
+        parts.append(Text(f"two trainings that differ in the seed alone differ by a standard deviation of "
+                          f"{report.noise.sigma:.4f} nats each ({report.noise.repeats} pairs)"))
+    if report.dropped:
+        parts.append(Text(f"{report.dropped} architectures are left out: a loss was not finite"))
+    return Group(*parts)
+
+
+def _figures(found: Comparison) -> RenderableType:
+    made = table("ranked by", "Kendall tau", "95 % interval", "Spearman", "supernet better by", "95 % interval ",
+                 right=("Kendall tau", "95 % interval", "Spearman", "supernet better by", "95 % interval "))
+    better = {difference.baseline: difference for difference in found.differences}
+    for figure in found.figures:
+        other = better.get(figure.name)
+        more = (_number(other.tau), _range(other.low, other.high)) if other else ("", "")
+        made.add_row(WORDS[figure.name], _number(figure.tau), _range(figure.low, figure.high),
+                     _number(figure.spearman), *more)
+    return made
+
+
+def _sentences(found: Comparison) -> list[Text]:
+    said = []
+    if found.ceiling:
+        said.append(Text(f"a perfect predictor would reach {found.ceiling.perfect:.2f} "
+                         f"({_range(found.ceiling.low, found.ceiling.high)}): the rest is luck of the seed"))
+    if found.figure(INHERITED).tau is None:
+        return [Text("too few of them, or too alike, to rank")]
+    equal = [WORDS[each.baseline] for each in found.differences if each.tau is None]
+    if equal:
+        said.append(Text(f"the same for all, so no rival: {', '.join(equal)}"))
+    unbeaten = [WORDS[each.baseline] for each in found.differences if each.tau is not None and not each.above_zero]
+    if unbeaten:
+        said.append(Text(f"not shown to rank better than: {', '.join(unbeaten)}", style="yellow"))
+    else:
+        said.append(Text("the supernet ranks better than every rival, with 95 % confidence", style="green"))
+    return said
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _range(low: float | None, high: float | None) -> str:
+    return "-" if low is None or high is None else f"{low:.2f} to {high:.2f}"

@@ -1,0 +1,38 @@
+"""Reads all that is known of a run. Nothing is trained, evaluated, priced anew or measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nas import tasks
+from nas.core.data_index import fitted_space
+from nas.core.measures import devices_of, parse_measure
+from nas.core.run_dir import RunDir
+from nas.stages.report.judged import split_size
+from nas.stages.report.priced import read_devices
+from nas.stages.report.searched import read_searched
+from nas.stages.report.shown import Devices, RunReport
+from nas.stages.report.trained import read_curves, read_picked, read_ranked
+from search_spaces.files.reading import read_text
+
+FILES = ("manifest.json", "config.yaml", "space.yaml", "search.yaml", "events.jsonl")
+"""What a report quotes."""
+
+
+def collect(run: RunDir) -> RunReport:
+    """Everything a report shows. Raises InputError where a file is damaged."""
+    config, space = run.config(), fitted_space(run)
+    run.read_manifest()
+    task = tasks.get(config.task)
+    report = RunReport(
+        run=run.path.name, space=space.name, task=config.task, metrics=task.metrics,
+        slots={name: stack.slots for name, stack in space.stacks.items()}, searched=read_searched(run, space, task),
+        devices=Devices(), picked=read_picked(run), curves=read_curves(run, split_size(run, space)),
+        ranked=read_ranked(run), files={name: _text(run, name) for name in FILES if (run.path / name).is_file()})
+    costs = list(report.searched.costs) if report.searched else []
+    costs += [parse_measure(name, {}) for each in report.picked for name in each.measured]
+    return replace(report, devices=read_devices(devices_of(costs), report.architectures(), report.picked))
+
+
+def _text(run: RunDir, name: str) -> str:
+    return read_text(run.path / name)

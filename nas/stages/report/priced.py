@@ -1,0 +1,126 @@
+"""What the profiles of a run's devices tell: where the time goes, and how true predictions are."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from hardware_profiles import LatencyModel
+from hardware_profiles.profile import folder_of
+from hardware_profiles.provenance import ProfileWarning
+from nas.core.describing import drawn_parts, style_of
+from nas.core.measures.latency import LATENCY, latency_on
+from nas.core.prediction_quality import Quality, verdict
+from nas.stages.report.shown import Checked, Devices, Gap, Picked, TimedPart
+from search_spaces import Architecture, InputError
+from search_spaces.errors import Command
+from search_spaces.files.reading import checked, number, read_csv, read_table
+
+
+class _Way(BaseModel):
+    """How good one way of predicting is, as `check-*.json` says it; null is not finite."""
+
+    mape: float
+    within: float
+    tau: float | None = None
+    tau_within_depth: float | None = None
+
+
+class _Check(BaseModel):
+    """What is read of `check-*.json`; it holds more."""
+
+    n: int
+    noise_floor: float
+    predicted: _Way
+    naive: _Way
+    macs: _Way
+
+
+def read_devices(names: Sequence[str], archs: Mapping[str, Architecture], picked: Sequence[Picked]) -> Devices:
+    """What is known of these devices; one whose profile is not here tells nothing.
+
+    Raises:
+        InputError: a file of a profile is damaged.
+    """
+    found = Devices(gaps=list(_measured(picked)))
+    parts: dict[str, Mapping[str, list[TimedPart]]] = {}
+    for name in names:
+        folder = folder_of(name)
+        if not (folder / "profile.yaml").is_file():
+            found.notes.append(f"The profile of {name} is not here any more, so where its time goes is not known.")
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ProfileWarning)
+            model = LatencyModel.load(name)
+        for phase in LATENCY.known_phases(model):
+            measure = latency_on(name, phase).name
+            parts[measure], unknown = _breakdowns(model, archs, phase)
+            if unknown:
+                found.notes.append(f"Where the time of {len(unknown)} of {len(archs)} architectures goes on {name} "
+                                   f"({phase}) is not known: {unknown[0]}.")
+            found.checks.extend(_checks(folder, name, phase))
+            found.gaps.extend(_check_gaps(folder, measure, phase))
+    return Devices(parts, found.gaps, found.checks, found.notes)
+
+
+def _breakdowns(model: LatencyModel, archs: Mapping[str, Architecture],
+                phase: str) -> tuple[dict[str, list[TimedPart]], list[str]]:
+    """The times of each architecture, and why some have none: their units, or all, were not priced by themselves."""
+    found, unknown = {}, []
+    for key, arch in archs.items():
+        try:
+            found[key] = breakdown(model, arch, phase)
+        except InputError as error:
+            unknown.append(error.faults[0].says)
+    return found, unknown
+
+
+def breakdown(model: LatencyModel, arch: Architecture, phase: str) -> list[TimedPart]:
+    """The time of every step, and what no step takes. Raises InputError where a profile does not know."""
+    steps = model.breakdown(arch, phase)
+    stacked = len(arch.stacks) > 1
+    found = []
+    for part in steps:
+        step = part.step
+        stack = f"{step.stack} " if stacked and step.unit.role != "head" else ""
+        place = f"{stack}{step.layer if step.layer >= 0 else step.unit.role}"
+        style = style_of(step.unit.role, drawn_parts(step.unit.block, arch.width)[0])
+        found.append(TimedPart(place, step.unit.role, step.unit.block.kind, part.ms, part.source, style))
+    return [*found, TimedPart("overhead", "overhead", "", model.calibration(phase, arch).overhead_ms)]
+
+
+def _measured(picked: Sequence[Picked]) -> Iterator[Gap]:
+    for each in picked:
+        for name, (predicted, measured) in each.measured.items():
+            if predicted is not None:
+                yield Gap(name, each.name, each.arch.key, predicted, measured, each.unmeasured.get(name, 0.0))
+
+
+def _checks(folder: Path, device: str, phase: str) -> Iterator[Checked]:
+    path = folder / f"check-{phase}.json"
+    if not path.is_file():
+        return
+    remedy = f"delete it and run {Command('profile', device, check=True)}"
+    data = read_table(path, remedy)
+    found = checked(_Check, data, str(path), remedy)
+    own = Quality(**found.predicted.model_dump())
+    data["verdict"] = verdict(phase, found.n, own, found.noise_floor)
+    yield Checked(device, phase, data)
+
+
+def _check_gaps(folder: Path, measure: str, phase: str) -> Iterator[Gap]:
+    path = folder / f"check-{phase}.csv"
+    if not path.is_file():
+        return
+    remedy = f"delete it and check the profile {folder.name} again"
+    for line, row in read_csv(path, ("key", "predicted_ms", "measured_ms"), remedy):
+        predicted, measured = (number(row[name], f"{path}, line {line}", remedy) for name in
+                               ("predicted_ms", "measured_ms"))
+        if not all(math.isfinite(value) and value > 0 for value in (predicted, measured)):
+            says = f"{predicted:g} ms predicted and {measured:g} ms measured: a latency is a finite number above 0"
+            raise InputError(f"{path}, line {line}", f"{says}; {remedy}")
+        yield Gap(measure, "", row["key"], predicted, measured)

@@ -1,0 +1,121 @@
+"""What a run's search found, read from its journal; nothing is evaluated or priced again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from optuna.trial import FrozenTrial, TrialState
+
+from nas.core.measures import Measure, parse_measure
+from nas.core.pareto import as_costs, pareto
+from nas.core.run_dir import RunDir
+from nas.core.search_config import SearchConfig, read_search
+from nas.core.study import read_trials
+from nas.core.trials import UNMEASURED, hypervolumes, is_feasible
+from nas.stages.report.importance import importance
+from nas.stages.report.judged import seen, split_size
+from nas.stages.report.shown import Importance, Point, Searched
+from nas.tasks.base import Task
+from search_spaces import InputError, SearchSpace
+from search_spaces.published.catalogue import load_published
+from search_spaces.published.catalogue import names as published_names
+
+
+def read_searched(run: RunDir, space: SearchSpace, task: Task) -> Searched | None:
+    """What the search found so far, also while it goes on; None where nothing was evaluated.
+
+    Raises:
+        InputError: a file of the search is damaged.
+    """
+    if not (run.path / "search.yaml").is_file() or not (run.path / "study.journal").is_file():
+        return None
+    config = read_search(run.path / "search.yaml")
+    objectives = config.measures(task)
+    trials = read_trials(run.path / "study.journal", objectives, space)
+    points = list(_points(trials, space, run))
+    if not points:
+        return None
+    qualities, costs = _measures(points, objectives, task)
+    fronts = {(quality.name, cost.name): _front(points, quality, cost) for quality in qualities for cost in costs}
+    done = [trial for trial in trials if trial.state == TrialState.COMPLETE]
+    return Searched(
+        points=points, qualities=qualities, costs=costs, objectives=objectives, limits=_limits(config, task),
+        fronts=fronts, hypervolume=hypervolumes(trials, objectives), counts=_counts(trials, points),
+        date=max((f"{trial.datetime_complete:%Y-%m-%d}" for trial in done if trial.datetime_complete), default=""),
+        importance=_importance(done, space, qualities[0]), examples=seen(config.limit, split_size(run, space)))
+
+
+def _points(trials: Sequence[FrozenTrial], space: SearchSpace, run: RunDir) -> Iterator[Point]:
+    """Each architecture once: as it was evaluated to the end, or else estimated."""
+    named = marks(space)
+    found: dict[str, FrozenTrial] = {}
+    for trial in trials:
+        if trial.state == TrialState.COMPLETE:
+            before = found.get(trial.user_attrs["key"])
+            if before is None or (before.user_attrs.get("interval") and not trial.user_attrs.get("interval")):
+                found[trial.user_attrs["key"]] = trial
+    for key, trial in found.items():
+        arch, known = space.decode(trial.params), trial.user_attrs
+        if arch.key != key or not isinstance(known.get("metrics"), dict):
+            raise InputError(str(run.path / "study.journal"), f"trial {trial.number} is not of the run's space and "
+                                                              "data; put the files back as they were")
+        yield Point(arch, trial.number, dict(known["metrics"]), dict(known["costs"]), bool(known.get("interval")),
+                    is_feasible(trial), named.get(key, ""), dict(known.get(UNMEASURED, {})))
+
+
+def marks(space: SearchSpace) -> dict[str, str]:
+    """Keys of the plain ends of the space and of published architectures that lie in it -> what they are."""
+    found: dict[str, list[str]] = {space.smallest().key: ["smallest"]}
+    found.setdefault(space.largest().key, []).append("largest")
+    for name in published_names():
+        arch = load_published(name)
+        if arch.family != space.family or arch.width not in space.settings["width"].choices():
+            continue
+        try:  # with the words, classes and context of this task, which are no matter of the architecture
+            same = replace(arch, vocab_size=space.vocab_size, context=space.context,
+                           n_classes=space.n_classes if arch.n_classes else 0)
+        except InputError:
+            continue
+        if same in space:
+            found.setdefault(same.key, []).append(name)
+    return {key: ", ".join(names) for key, names in found.items()}
+
+
+def _measures(points: Sequence[Point], objectives: Sequence[Measure],
+              task: Task) -> tuple[list[Measure], list[Measure]]:
+    """The qualities and the costs that every point has, objectives first."""
+    metrics = [Measure(name, maximise=more) for name, more in task.metrics.items()
+               if all(name in point.metrics for point in points)]
+    costs = [parse_measure(name, task.metrics) for name in points[0].costs
+             if all(name in point.costs for point in points)]
+
+    def first(measures: list[Measure]) -> list[Measure]:
+        return sorted(measures, key=lambda each: objectives.index(each) if each in objectives else len(objectives))
+
+    return first(metrics), first(costs)
+
+
+def _front(points: Sequence[Point], quality: Measure, cost: Measure) -> list[int]:
+    """The places of the points that no other beats in both, by cost."""
+    places = [i for i, point in enumerate(points) if point.allowed and not point.estimated]
+    if not places:
+        return []
+    values = [[points[i].value(quality), points[i].value(cost)] for i in places]
+    kept = [places[row] for row in pareto(as_costs(values, [quality.maximise, cost.maximise]))]
+    return sorted(kept, key=lambda i: (points[i].value(cost), points[i].arch.key))
+
+
+def _limits(config: SearchConfig, task: Task) -> tuple[str, ...]:
+    return tuple(str(limit) for limit in config.limits(task))
+
+
+def _counts(trials: Sequence[FrozenTrial], points: Sequence[Point]) -> dict[str, int]:
+    states = [trial.state for trial in trials]
+    return {"evaluated": states.count(TrialState.COMPLETE), "failed": states.count(TrialState.FAIL),
+            "architectures": len(points), "estimated": sum(point.estimated for point in points)}
+
+
+def _importance(done: Sequence[FrozenTrial], space: SearchSpace, quality: Measure) -> Importance | None:
+    return importance(quality.name, [trial.params for trial in done],
+                      [trial.user_attrs["metrics"][quality.kind] for trial in done], space.genes)

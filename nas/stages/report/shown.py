@@ -1,0 +1,238 @@
+"""What a report shows, as plain data: `collect` makes it, the page, the pictures and the tables are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nas.core.measures import Measure
+from nas.core.metrics import LOSS
+from search_spaces import Architecture
+from supernet.train.teaching import LOSSES
+
+
+@dataclass(frozen=True)
+class Point:
+    """An architecture that a search evaluated.
+
+    Args:
+        trial: the number of its first trial.
+        estimated: its quality was told by a race before the end, so it stands on no front.
+        allowed: it is within all limits of the search.
+        mark: what it is known as beside its key: smallest, largest or published names.
+        unmeasured: by the name of a cost, the share of it that rests on interpolated or estimated prices.
+    """
+
+    arch: Architecture
+    trial: int
+    metrics: Mapping[str, float]
+    costs: Mapping[str, float]
+    estimated: bool
+    allowed: bool
+    mark: str = ""
+    unmeasured: Mapping[str, float] = field(default_factory=dict)
+
+    def value(self, measure: Measure) -> float:
+        """One measure of it."""
+        return self.metrics[measure.kind] if measure.is_quality else self.costs[measure.name]
+
+    def show(self, measure: Measure) -> str:
+        """One measure of it for a reader, marked where a part of it was not measured."""
+        return measure.show(self.value(measure), self.unmeasured.get(measure.name, 0.0))
+
+
+@dataclass(frozen=True)
+class Importance:
+    """How much of the variance of a quality each dimension explains on trials that were left out.
+
+    Args:
+        r2: what all dimensions together explain of trials left out; 1 is all, 0 nothing.
+        shares: by dimension, the greatest first.
+        effects: by dimension and value, what choosing it everywhere adds to the quality.
+    """
+
+    metric: str
+    n: int
+    r2: float
+    shares: Mapping[str, float]
+    effects: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What a search found.
+
+    Args:
+        fronts: by the names of a quality and a cost, the places of the points that no other beats in both.
+        hypervolume: after each evaluated trial.
+        examples: of the validation split that each architecture was judged on; None for all of them.
+    """
+
+    points: list[Point]
+    qualities: list[Measure]
+    costs: list[Measure]
+    objectives: tuple[Measure, ...]
+    limits: tuple[str, ...]
+    fronts: Mapping[tuple[str, str], list[int]]
+    hypervolume: list[float]
+    counts: Mapping[str, int]
+    date: str
+    importance: Importance | None
+    examples: int | None = None
+
+    @property
+    def shown(self) -> tuple[Measure, Measure]:
+        """The quality and the cost that a reader sees first: the first ones the search was for."""
+        cost = next((each for each in self.objectives if not each.is_quality), self.costs[0])
+        return next(each for each in self.objectives if each.is_quality), cost
+
+    def front(self, quality: Measure, cost: Measure) -> list[Point]:
+        """The front of a quality and a cost, by cost."""
+        return [self.points[i] for i in self.fronts[quality.name, cost.name]]
+
+
+@dataclass(frozen=True)
+class TimedPart:
+    """The milliseconds of one step of an architecture: `place` is its layer, or its role outside the layers.
+
+    Args:
+        source: measured, interpolated or estimated; empty for the overhead.
+        style: how drawings show it.
+    """
+
+    place: str
+    role: str
+    kind: str
+    ms: float
+    source: str = ""
+    style: str = "overhead"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A latency that was predicted and measured; `source` is a check of the profile, or a subnet's name.
+
+    Args:
+        unmeasured: the share of the prediction that rests on interpolated prices, where that is known.
+    """
+
+    measure: str
+    source: str
+    key: str
+    predicted_ms: float
+    measured_ms: float
+    unmeasured: float = 0.0
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the check of a profile said; `check` is the content of its file."""
+
+    device: str
+    phase: str
+    check: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Devices:
+    """What the profiles of a run's devices tell.
+
+    Args:
+        parts: by the name of a latency and the key of an architecture.
+        notes: why a device tells nothing of where the time goes.
+    """
+
+    parts: Mapping[str, Mapping[str, list[TimedPart]]] = field(default_factory=dict)
+    gaps: list[Gap] = field(default_factory=list)
+    checks: list[Checked] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SubnetStep:
+    """Something that was done to a subnet, and its quality afterwards."""
+
+    stage: str
+    settings: str
+    metrics: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class Picked:
+    """A subnet of the run."""
+
+    name: str
+    arch: Architecture
+    steps: list[SubnetStep]
+    costs: Mapping[str, float]
+    measured: Mapping[str, tuple[float | None, float]]
+    """Predicted and measured milliseconds, by the names of latencies."""
+    exports: tuple[str, ...]
+    unmeasured: Mapping[str, float] = field(default_factory=dict)
+    """By the name of a latency, the share of the prediction that rests on interpolated or estimated prices."""
+    trained: str = ""
+    """How its last step trained it on its own: inherit, scratch, or not at all."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One metric of a training over its steps.
+
+    Args:
+        training: its folder; empty for the supernet's.
+        model: the folder of the model that it makes; empty for the supernet's.
+        examples: of the validation split that it was judged on; None for all of them.
+    """
+
+    training: str
+    metric: str
+    steps: list[int]
+    values: list[float | None]
+    model: str = ""
+    examples: int | None = None
+
+    @property
+    def is_told_by_a_teacher(self) -> bool:
+        """Whether it is how far a model is from its teacher, which is no loss on labels."""
+        return bool(self.training) and self.metric in {f"{LOSS}{part}" for part in LOSSES}
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The ranking report: its table, and the figures of `ranking.json`."""
+
+    rows: list[dict[str, Any]]
+    figures: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """Everything that is known of a run.
+
+    Args:
+        slots: how many slots each stack of the space has.
+        files: the run's own small files, by name.
+    """
+
+    run: str
+    space: str
+    task: str
+    metrics: Mapping[str, bool]
+    slots: Mapping[str, int]
+    searched: Searched | None
+    devices: Devices
+    picked: list[Picked]
+    curves: list[Curve]
+    ranked: Ranked | None
+    files: Mapping[str, str]
+
+    def architectures(self) -> dict[str, Architecture]:
+        """Those a reader can look at, by key: all on a front or known by a name, and the subnets."""
+        found = {each.arch.key: each.arch for each in self.picked}
+        if self.searched:
+            points = self.searched.points
+            places = sorted({i for front in self.searched.fronts.values() for i in front})
+            chosen = [*(points[i] for i in places), *(point for point in points if point.mark)]
+            found = {point.arch.key: point.arch for point in chosen} | found
+        return found

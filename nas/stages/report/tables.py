@@ -1,0 +1,78 @@
+"""Everything a report shows, as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from nas.core.describing import in_a_line
+from nas.core.trials import UNMEASURED
+from nas.stages.report.document import rounded
+from nas.stages.report.shown import RunReport, Searched, TimedPart
+
+
+def tables(report: RunReport) -> dict[str, str]:
+    """The text of each table by its name; one that has no rows is left out."""
+    made = dict(_tables(report))
+    return {name: _csv(rows) for name, rows in made.items() if rows}
+
+
+def _tables(report: RunReport) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    if report.searched:
+        yield from _search_tables(report.searched)
+    devices = report.devices
+    yield "breakdown", [{"measure": name, "key": key, **_plain(part)} for name, of in devices.parts.items()
+                        for key, parts in of.items() for part in parts]
+    yield "predicted-measured", [asdict(gap) for gap in devices.gaps]
+    yield "profiles", [{"device": each.device, "phase": each.phase, **_flat(each.check)} for each in devices.checks]
+    yield "subnets", [{"name": each.name, "key": each.arch.key, "step": place, "stage": step.stage, **step.metrics,
+                       **each.costs, **_shares(each.unmeasured), "settings": step.settings}
+                      for each in report.picked for place, step in enumerate(each.steps, 1)]
+    yield "curves", [{"training": curve.training or "supernet", "model": curve.model, "metric": curve.metric,
+                      "step": step, "value": value}
+                     for curve in report.curves for step, value in zip(curve.steps, curve.values)]
+    yield "ranking", report.ranked.rows if report.ranked else []
+    yield "architectures", [{"key": key, "summary": in_a_line(arch), "architecture": arch.to_json()}
+                            for key, arch in report.architectures().items()]
+
+
+def _search_tables(found: Searched) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    yield "evaluated", [{"key": point.arch.key, "trial": point.trial, "name": point.mark, **point.metrics,
+                         **point.costs, **_shares(point.unmeasured), "estimated": int(point.estimated),
+                         "within_limits": int(point.allowed),
+                         "summary": in_a_line(point.arch)} for point in found.points]
+    yield "fronts", [{"quality": quality, "cost": cost, "key": found.points[i].arch.key}
+                     for (quality, cost), places in found.fronts.items() for i in places]
+    yield "hypervolume", [{"evaluated": i, "hypervolume": value} for i, value in enumerate(found.hypervolume, 1)]
+    if found.importance:
+        told = found.importance
+        yield "importance", [{"dimension": name, "share": share, "value": value, "effect": effect, "r2": told.r2}
+                             for name, share in told.shares.items() for value, effect in told.effects[name].items()]
+
+
+def _plain(part: TimedPart) -> dict[str, Any]:
+    return {name: value for name, value in asdict(part).items() if name != "style"}
+
+
+def _shares(unmeasured: Mapping[str, float]) -> dict[str, float]:
+    """Columns as in trials.csv."""
+    return {f"{UNMEASURED}:{name}": share for name, share in unmeasured.items()}
+
+
+def _flat(check: Any) -> dict[str, Any]:
+    """Tables in tables as columns: predicted.mape."""
+    return {key: value for name, inner in check.items() if name not in ("phase", "schema_version")
+            for key, value in ([(f"{name}.{part}", each) for part, each in inner.items()]
+                               if isinstance(inner, dict) else [(name, inner)])}
+
+
+def _csv(rows: Sequence[dict[str, Any]]) -> str:
+    columns = dict.fromkeys(name for row in rows for name in row)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rounded(list(rows)))
+    return text.getvalue()

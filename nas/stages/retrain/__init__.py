@@ -1,0 +1,1 @@
+"""Train subnets on their own."""

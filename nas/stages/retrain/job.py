@@ -1,0 +1,247 @@
+"""One retraining: what it is made of, its state on disk, and its training with a teacher."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nas import tasks
+from nas.core.evaluation import check_trained, evaluator, load_supernet, place, score
+from nas.core.metrics import Files, Several
+from nas.core.run_dir import RunDir, locked, write_text
+from nas.core.stopping import Stop, Stopped
+from nas.core.subnet import Made, Subnet, check_free, finite, write_subnet
+from nas.stages.retrain.config import RetrainConfig, make_config, read_config
+from nas.stages.retrain.request import RetrainRequest
+from nas.tasks.base import Prepared
+from search_spaces import Fault, InputError
+from search_spaces.errors import Option
+from supernet import Supernet, Transformer, extract
+from supernet.pretrained import QUANTISATION, WEIGHTS
+from supernet.train.checkpoint import Checkpoints, newest_step
+from supernet.train.fit import Observer, fit
+from supernet.train.step import Progress, Trainer
+from supernet.train.strategy import Fixed
+from supernet.train.teaching import FIT_BATCHES, Teacher, Teaching
+from supernet.train.theseus import Theseus, predecessor, take_frame
+
+SETTINGS = "settings.json"
+
+
+@dataclass(frozen=True)
+class RetrainJob:
+    """One retraining.
+
+    Args:
+        teacher: a subnet that teaches; None where it is the supernet, or nobody.
+        work: where its state, curves and settings are kept.
+        out: where the result goes.
+    """
+
+    subnet: Subnet
+    run: RunDir
+    config: RetrainConfig
+    teacher: Subnet | None
+    work: Path
+    out: Path
+
+    def anywhere(self) -> RetrainJob:
+        """The same for a process that stands in another folder."""
+        def moved(subnet: Subnet) -> Subnet:
+            return replace(subnet, path=subnet.path.absolute())
+
+        return replace(self, subnet=moved(self.subnet), run=RunDir(str(self.run.path.absolute())),
+                       teacher=self.teacher and moved(self.teacher), work=self.work.absolute(), out=self.out.absolute())
+
+    @property
+    def step(self) -> int:
+        """The step it goes on after."""
+        return newest_step(self.work / "checkpoints")
+
+    @property
+    def result(self) -> Subnet | None:
+        """What it made, if it is done. Raises InputError where something else stands there."""
+        if not self.out.exists():
+            return None
+        try:
+            found = Subnet.open(str(self.out))
+        except InputError:
+            found = None
+        if found is None or not found.facts.made or found.facts.made[-1].settings.get("digest") != self.config.digest:
+            check_free(self.out)
+        return found
+
+
+@dataclass(frozen=True)
+class Retrained:
+    """A finished retraining; `progress` is None where it had been finished before."""
+
+    before: Subnet
+    after: Subnet
+    progress: Progress | None = None
+
+
+def make_job(subnet: Subnet, prepared: Prepared, request: RetrainRequest) -> RetrainJob:
+    """A checked retraining of a subnet. Raises InputError for everything that can be wrong before the first step."""
+    run, path = subnet.run(), subnet.path.resolve()
+    out = Path(request.out) if request.out else run.path / "subnets" / f"{path.name}-retrained"
+    teacher = _teacher(subnet, request)
+    if (path / QUANTISATION).exists():
+        raise InputError(str(subnet.path), "keeps its weights rounded or pruned, which training would undo; retrain "
+                                           "the subnet it was made of, then compress the result")
+    if request.teacher == "supernet" or request.theseus:
+        check_trained(run)
+        if not any(made.stage == "compress" for made in subnet.facts.made):  # it may have lost heads, and still learn
+            prepared.space.encode(subnet.arch)
+    if request.theseus:
+        predecessor(prepared.space, subnet.arch)
+    config = make_config(request, run.config().training, subnet=path.name, out=os.path.relpath(out, run.path),
+                         teacher=teacher.path.resolve().name if teacher else request.teacher,
+                         inputs=_inputs(subnet, run, prepared, teacher, request))
+    work = run.path / "retraining" / f"{path.name}-{config.digest}"
+    job = RetrainJob(subnet, run, config, teacher, work, out)
+    if job.result is None:
+        check_free(out)
+        _check_others(job)
+    return job
+
+
+def _teacher(subnet: Subnet, request: RetrainRequest) -> Subnet | None:
+    """The subnet that teaches, if it is one. Raises InputError where it cannot teach this student."""
+    if request.teacher in ("supernet", "none"):
+        return None
+    found, student, where = Subnet.open(request.teacher), subnet.arch, Option("teacher")
+    if found.tokenizer().get_vocab() != subnet.tokenizer().get_vocab():
+        raise InputError(where, f"{request.teacher} has another vocabulary than {subnet.path}; a teacher needs the "
+                                "same: take one of the same run, or supernet")
+    if found.arch.family != student.family or found.facts.labels != subnet.facts.labels:
+        raise InputError(where, f"{request.teacher} tells other labels than {subnet.path}; a teacher needs the same")
+    if found.arch.context < student.context:
+        raise InputError(where, f"{request.teacher} reads {found.arch.context} tokens, {subnet.path} "
+                                f"{student.context}; a teacher needs as many")
+    return found
+
+
+def _inputs(subnet: Subnet, run: RunDir, prepared: Prepared, teacher: Subnet | None,
+            request: RetrainRequest) -> dict[str, str]:
+    """Digests of what decides the result beside the settings."""
+    found = {"data": prepared.fingerprint, "architecture": subnet.arch.key}
+    if request.init == "inherit":
+        found["weights of the subnet"] = _digest(subnet.path / WEIGHTS)
+    if teacher is not None:
+        found["weights of the teacher"] = _digest(teacher.path / WEIGHTS)
+    if request.teacher == "supernet" or request.theseus:
+        found["weights of the supernet"] = _digest(run.weights_path)
+    return found
+
+
+def _digest(path: Path) -> str:
+    found = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                found.update(block)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read ({error.strerror})") from None
+    return found.hexdigest()[:16]
+
+
+def _check_others(job: RetrainJob) -> None:
+    """Raises InputError where another retraining with the same result was begun and not finished."""
+    for path in sorted(job.work.parent.glob(f"*/{SETTINGS}")):
+        if path.parent == job.work or not newest_step(path.parent / "checkpoints"):
+            continue
+        other = read_config(path)
+        if other.out == job.config.out:
+            says = (f"; resume it as it was started, delete {path.parent} to start over, or name another folder with "
+                    f"{Option('out')}")
+            raise InputError(f"{path.parent} is not finished", [
+                Fault("", difference + says) for difference in other.differences(job.config)])
+
+
+def retrain(job: RetrainJob, prepared: Prepared, observer: Observer | None = None,
+            stop: Stop = lambda: False) -> Retrained:
+    """Train from the newest checkpoint and write the result. Raises InputError; Stopped where `stop` ended it early."""
+    known = job.result
+    if known is not None:
+        _clean(job)
+        return Retrained(job.subnet, known)
+    trainer = make_trainer(job, prepared)
+    job.work.mkdir(parents=True, exist_ok=True)
+    with locked(job.work, "retraining"):
+        recipe = trainer.recipe
+        write_text(job.work / SETTINGS, job.config.model_dump_json(indent=2) + "\n")
+        checkpoints = Checkpoints(job.work / "checkpoints", recipe.keep)
+        checkpoints.load_newest(trainer)
+        files = Files(job.work, trainer.progress.step, recipe.log_every)
+        evaluate = evaluator(tasks.get(job.run.config().task), prepared, {"model": job.subnet.arch})
+        if not fit(trainer, checkpoints, evaluate, Several([files, *([observer] if observer else [])]), stop):
+            raise Stopped(f"stopped after step {trainer.progress.step:,}")
+        progress = trainer.progress
+        checkpoints.load_best(trainer)
+        made = _write(job, prepared, trainer, progress)
+        _clean(job)
+    return Retrained(job.subnet, made, progress)
+
+
+def make_trainer(job: RetrainJob, prepared: Prepared) -> Trainer:
+    """The trainer of a subnet at its first step, with its lesson. Raises InputError."""
+    recipe, arch = job.config.training, job.subnet.arch
+    if job.config.init == "inherit":
+        student = job.subnet.model(recipe.dropout)
+    else:
+        student = Transformer(arch, dropout=recipe.dropout, seed=recipe.seed)
+    student = place(student, recipe)
+    return Trainer(student, Fixed(arch), recipe, prepared.train, lesson=_lesson(job, prepared, student))
+
+
+def _lesson(job: RetrainJob, prepared: Prepared, student: Transformer) -> Teaching | None:
+    """What the student learns from beside the labels; None where it is nothing."""
+    config, recipe = job.config, job.config.training
+    if not (config.distill or config.theseus):
+        return None
+    needs_net = config.theseus or job.teacher is None
+    net = load_supernet(job.run, prepared.space) if needs_net else None
+    theseus = _theseus(job, net, student) if net is not None and config.theseus else None
+    lesson = Teaching(student, _teacher_model(job, net) if config.distill else None, config.distill,
+                      temperature=config.temperature, label_share=config.label_share,
+                      feature_weight=config.feature_weight, attention_weight=config.attention_weight, fade=config.fade,
+                      theseus=theseus)
+    device = next(student.parameters()).device
+    lesson.fit_projections(student, (prepared.train.batch(i, recipe.batch_size, recipe.seed).to(device)
+                                     for i in range(FIT_BATCHES)), recipe)
+    return lesson
+
+
+def _theseus(job: RetrainJob, net: Supernet, student: Transformer) -> Theseus:
+    config, recipe = job.config, job.config.training
+    larger = place(extract(net, predecessor(net.space, job.subnet.arch)), recipe)
+    take_frame(student, larger)
+    return Theseus(larger, recipe.seed, config.theseus_start, config.theseus_share * recipe.steps)
+
+
+def _teacher_model(job: RetrainJob, net: Supernet | None) -> Teacher:
+    if job.teacher is not None:
+        return Teacher(place(job.teacher.model(), job.config.training))
+    assert net is not None
+    return Teacher(place(extract(net, net.space.largest()), job.config.training))
+
+
+def _write(job: RetrainJob, prepared: Prepared, trainer: Trainer, progress: Progress) -> Subnet:
+    """Measure the result on the whole validation split and write its folder."""
+    task, recipe = tasks.get(job.run.config().task), trainer.recipe
+    with trainer.averaged() as model:
+        assert isinstance(model, Transformer)
+        metrics = score(model, job.subnet.arch, task, prepared, recipe, full=True)
+        settings: dict[str, Any] = {**job.config.facts(), "steps": progress.step, "tokens": progress.tokens}
+        facts = job.subnet.facts.then(Made(stage="retrain", settings=settings, metrics=finite(metrics)))
+        return write_subnet(job.out, model, job.subnet.tokenizer(), facts)
+
+
+def _clean(job: RetrainJob) -> None:
+    """Take away what only a retraining that is not finished needs."""
+    shutil.rmtree(job.work / "checkpoints", ignore_errors=True)

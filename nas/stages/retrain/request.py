@@ -1,0 +1,97 @@
+"""What can be asked of `retrain`: one subnet, or the best ones of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from search_spaces import InputError
+from search_spaces.errors import Command, Option
+from supernet.train.teaching import LOSSES
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrainSettings:
+    """How a subnet is trained on its own.
+
+    Args:
+        init: `inherit` begins with the subnet's weights, `scratch` with fresh ones.
+        teacher: `supernet`, `none`, or a subnet that teaches beside the labels.
+        distill: losses that compare student and teacher; None for `logits` where there is a teacher.
+        theseus: whether layers take the places of a larger architecture's one by one.
+        training: settings of the distillation and of the recipe, such as `{"steps": 500}`.
+    """
+
+    init: str = "inherit"
+    teacher: str = "supernet"
+    distill: tuple[str, ...] | None = None
+    theseus: bool = False
+    training: Mapping[str, Any] = field(default_factory=dict)
+
+    def losses(self) -> tuple[str, ...]:
+        """The losses of the distillation. Raises InputError for what is unknown or cannot be."""
+        if self.distill is None:
+            return () if self.teacher == "none" else ("logits",)
+        names, where = [name.strip() for name in self.distill], Option("distill")
+        for name in names:
+            if name not in LOSSES:
+                raise InputError(where, f"{name!r} is not allowed; allowed: {', '.join(LOSSES)}")
+        if self.teacher == "none" and names:
+            raise InputError(where, f"{names[0]} needs a teacher; leave out {Option('teacher')} none")
+        layers = [name for name in names if name != "logits"]
+        if self.theseus and layers:
+            raise InputError(where, f"{layers[0]} compares the layers of a whole student, and with {Option('theseus')} "
+                                    f"some are another's; take {where} logits")
+        return tuple(name for name in LOSSES if name in names)
+
+    def options(self) -> dict[str, Any]:
+        """Those that differ from the defaults, for the command that asks for them."""
+        given = {each.name: getattr(self, each.name) for each in fields(RetrainSettings)
+                 if getattr(self, each.name) != getattr(RetrainSettings(), each.name)}
+        return {**given, **({"distill": ",".join(self.distill)} if self.distill is not None else {})}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrainRequest(RetrainSettings):
+    """One subnet to retrain.
+
+    Args:
+        subnet: its folder, or RUN/KEY with the beginning of its key.
+        out: the folder of the result; SUBNET-retrained by default.
+    """
+
+    subnet: str
+    out: str | None = None
+
+    def command(self) -> Command:
+        """What asks for the same."""
+        return Command("retrain", self.subnet, out=self.out, **self.options())
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrainBestRequest(RetrainSettings):
+    """The best subnets that were extracted from a run.
+
+    Args:
+        ray: the address of a Ray cluster that trains several at once; without, they are trained one after the other.
+        concurrency: trainings at once on the cluster; as many as it has room for by default.
+    """
+
+    run: str
+    top: int
+    ray: str | None = None
+    concurrency: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.concurrency and not self.ray:
+            raise InputError(Option("concurrency"), f"is for a cluster; add {Option('ray')}")
+
+    def of(self, subnet: str) -> RetrainRequest:
+        """The request for one of them."""
+        settings = {each.name: getattr(self, each.name) for each in fields(RetrainSettings)}
+        return RetrainRequest(subnet=subnet, **settings)
+
+    def command(self) -> Command:
+        """What asks for the same."""
+        return Command("retrain", self.run, top=self.top, ray=self.ray, concurrency=self.concurrency, **self.options())

@@ -1,0 +1,35 @@
+"""The results of retrainings for a person and for a program."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from nas.stages.retrain.run import RetrainResult
+from nas.terminal.commands import shell_command
+from nas.terminal.tables import table
+from search_spaces.errors import Command
+
+
+def result_data(result: RetrainResult) -> dict[str, Any]:
+    """For a program."""
+    return {"subnets": [{
+        "key": each.after.arch.key, "folder": str(each.after.path), "from": str(each.before.path),
+        "before": each.before.facts.metrics, "metrics": each.after.facts.metrics,
+        "settings": each.after.facts.made[-1].settings} for each in result.subnets]}
+
+
+def result_table(result: RetrainResult) -> RenderableType:
+    """For a reader: every metric before and after."""
+    names = list(result.subnets[0].after.facts.metrics)
+    columns = [column for name in names for column in (f"{name} before", name)]
+    drawn = table("subnet", *columns, "folder", right=tuple(columns))
+    for each in result.subnets:
+        values = [subnet.facts.metrics.get(name) for name in names for subnet in (each.before, each.after)]
+        drawn.add_row(each.before.path.resolve().name, *(f"{math.nan if value is None else value:.4f}"
+                                                         for value in values), str(each.after.path))
+    export = shell_command(Command("export", str(result.subnets[0].after.path), format="onnx"))
+    return Group(drawn, Text(f"ship it: {export}", no_wrap=True, overflow="ignore"))

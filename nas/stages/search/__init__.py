@@ -1,0 +1,1 @@
+"""Finding the best trade-offs between quality and cost."""

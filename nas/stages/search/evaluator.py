@@ -1,0 +1,181 @@
+"""How good an architecture is on the supernet's weights, on a fixed part of the validation data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from nas.tasks.base import Prepared, Task
+from search_spaces import Architecture, InputError
+from search_spaces.errors import Option
+from supernet import Supernet
+from supernet.batch import Batch
+from supernet.train.fit import enough_memory
+from supernet.train.recipe import Recipe
+from supernet.train.step import predict
+
+TOKENS = {"cpu": 1024}
+"""Tokens in a batch on a type of device, the fastest of benchmarks/evaluation_batch.py; elsewhere `MANY`."""
+MANY = 16_384
+CLEARLY = 4.0
+"""Standard errors behind a rival at which a race is lost."""
+LEAST = 8
+"""Batches of a race before anything is decided."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was found out about one architecture.
+
+    Args:
+        metrics: by the names of the task; none where it failed.
+        losses: of each batch, summed over its labels.
+        interval: where the loss lies with 95 % confidence, if the evaluation was ended early; `metrics` is an estimate.
+        reason: why there is nothing, if it failed.
+    """
+
+    metrics: dict[str, float]
+    losses: tuple[float, ...] = ()
+    interval: tuple[float, float] | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Race:
+    """A finished architecture that costs no more in anything: whoever is clearly worse need not finish.
+
+    Args:
+        loss: of the rival, per label.
+        losses: of the rival's batches, summed over their labels.
+    """
+
+    loss: float
+    losses: tuple[float, ...]
+
+    def lost(self, losses: Sequence[float], counts: Sequence[int]) -> tuple[float, float] | None:
+        """(estimate of the loss, its standard error) where it is clearly greater than the rival's, else None.
+
+        Batches are compared one by one: what makes a batch hard makes it hard for both.
+        """
+        n, total = len(losses), len(self.losses)
+        if n < LEAST or n >= total:
+            return None
+        size = np.asarray(counts[:n], dtype=np.float64)
+        difference = np.asarray(losses) - np.asarray(self.losses[:n])
+        mean = difference.sum() / size.sum()
+        rest = difference - mean * size
+        error = math.sqrt(n / (n - 1) * float(rest @ rest) * (1 - n / total)) / size.sum()
+        return (self.loss + float(mean), float(error)) if mean > CLEARLY * error else None
+
+
+class Evaluator:
+    """Measures architectures, always on the same batches in the same order.
+
+    Args:
+        limit: examples that are looked at, a fair sample; None for all.
+        size: examples in a batch; None for what is fast.
+        full: also measure what is costly, such as BLEU.
+    """
+
+    def __init__(self, net: Supernet, task: Task, prepared: Prepared, recipe: Recipe, *, split: str = "valid",
+                 limit: int | None = None, size: int | None = None, full: bool = False) -> None:
+        self.net, self.task, self.recipe, self.split, self.full = net.eval(), task, recipe, split, full
+        self.device = next(net.parameters()).device
+        self.size = size or fast_size(self.device, prepared.space.context)
+        self.batches = [batch.to(self.device) for batch in batches_of(prepared, split, self.size, limit)]
+        self.counts = [batch.n_labels for batch in self.batches]
+        self.prepared = replace(prepared, **{split: Listed(self.batches)})  # type: ignore[arg-type]
+
+    def __call__(self, arch: Architecture, race: Race | None = None) -> Evaluation:
+        """Measure one architecture. What goes wrong with it alone is told, not raised."""
+        losses: list[float] = []
+
+        def watch(loss: float) -> None:
+            losses.append(loss)
+            if not math.isfinite(loss):
+                raise _EndedError(Evaluation({}, reason=f"the loss is {loss}"))
+            found = race.lost(losses, self.counts) if race else None
+            if found:
+                raise _EndedError(estimated(*found, tuple(losses), self.task.metrics))
+
+        try:
+            return Evaluation(self._metrics(arch, watch), tuple(losses))
+        except _EndedError as ended:
+            return ended.evaluation
+        except InputError as error:
+            return Evaluation({}, reason=str(error).splitlines()[0])
+        except Exception as error:
+            return Evaluation({}, reason=failure(error))
+
+    def _metrics(self, arch: Architecture, watch: Callable[[float], None]) -> dict[str, float]:
+        with torch.no_grad(), enough_memory(f"evaluation of {arch.key[:12]}", f"take a smaller {Option('batch_size')}"):
+            return self.task.evaluate(lambda batch: predict(self.net, arch, batch, self.recipe), self.prepared,
+                                      self.split, size=self.size, limit=None, full=self.full, watch=watch)
+
+
+def replayed(known: Evaluation, race: Race | None, counts: Sequence[int],
+             metrics: Collection[str]) -> Evaluation | None:
+    """What evaluating in a race would have given, from the batches that are known; None where they do not tell."""
+    for n in range(1, len(known.losses) + 1):
+        found = race.lost(known.losses[:n], counts) if race else None
+        if found:
+            return estimated(*found, known.losses[:n], metrics)
+    return known if known.interval is None else None
+
+
+def estimated(loss: float, error: float, losses: tuple[float, ...], metrics: Collection[str]) -> Evaluation:
+    """An evaluation that ended early.
+
+    Args:
+        metrics: those of the task; what follows from the loss is told.
+    """
+    known = {"loss": loss, "perplexity": math.exp(loss)}
+    return Evaluation({name: value for name, value in known.items() if name in metrics}, losses,
+                      (loss - 1.96 * error, loss + 1.96 * error))
+
+
+def batches_of(prepared: Prepared, split: str, size: int, limit: int | None) -> list[Batch]:
+    """The batches of an evaluation, in an order of which any beginning is a fair sample."""
+    batches = list(prepared.split(split).in_order(size, limit))
+    return [batches[i] for i in np.random.default_rng(0).permutation(len(batches)).tolist()]
+
+
+def fast_size(device: torch.device, context: int) -> int:
+    """Examples in a batch that is evaluated fast; the same for the same kind of device, so that results are."""
+    return max(TOKENS.get(device.type, MANY) // context, 1)
+
+
+def failure(error: BaseException) -> str:
+    """One line on what went wrong."""
+    says = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {says}" if says else type(error).__name__
+
+
+class _EndedError(Exception):
+    """Enough was seen of an architecture."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        super().__init__()
+        self.evaluation = evaluation
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A split whose batches are made already."""
+
+    batches: list[Batch]
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def batch(self, index: int, size: int, seed: int) -> Batch:
+        """One of them, over and over."""
+        return self.batches[index % len(self.batches)]
+
+    def in_order(self, size: int, limit: int | None = None) -> Iterator[Batch]:
+        """All of them."""
+        return iter(self.batches)

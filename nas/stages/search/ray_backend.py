@@ -1,0 +1,262 @@
+"""The backend on a Ray cluster: Ray Tune starts, feeds and replaces the workers, the study stays here.
+
+Ray Tune's own state is written to a temporary folder and never read. A Tune trial is a portion of architectures.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any, TextIO
+
+import ray
+from ray import tune
+from ray.tune.experiment import Trial
+from ray.tune.search import Searcher
+from ray.tune.stopper import Stopper
+
+from nas.core.cluster import POLL_S, cluster
+from nas.core.ray_nodes import Nodes
+from nas.core.stopping import Stop, Stopped
+from nas.stages.search.evaluator import failure
+from nas.stages.search.handout import Handout
+from nas.stages.search.ray_cluster import Room, packages
+from nas.stages.search.ray_worker import Make, Portion, SearchWorker, parts
+from nas.stages.search.request import SearchCluster
+from nas.stages.search.search import Search
+from search_spaces import InputError
+from search_spaces.errors import Option
+
+GRACE_S = 3.0
+"""What workers have to finish their portions when the search is stopped."""
+MOST_LOST = 10
+"""Portions in a row that may be lost, beside two for each worker: then it is not for the architectures."""
+NO_START = "it could not start"
+SETTINGS = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    "TUNE_GLOBAL_CHECKPOINT_S": "1e9",
+    "RAY_AIR_NEW_OUTPUT": "0",  # the new one prints even if it has to be silent
+    "TUNE_MAX_PENDING_TRIALS_PG": "auto",
+}
+"""Nothing of Ray Tune's is logged, printed or kept."""
+
+
+def run_on_ray(search: Search, stop: Stop, where: SearchCluster, make: Make | None = None) -> None:
+    """Search until all trials are done; `search.on_trial` is called in another thread.
+
+    Args:
+        make: makes what evaluates on a worker; by default of the run's supernet.
+
+    Raises:
+        InputError: there is no such cluster, no room on it, or its workers cannot evaluate anything.
+        Stopped: `stop` ended it before.
+    """
+    room = Room(where)
+    feed = _Feed(search, room)
+    if feed.handout.finished:
+        return
+    with _quiet(), cluster(where.ray, 0, None if where.ray == "local" else packages()):
+        logging.getLogger("ray").setLevel(logging.CRITICAL)
+        room.check()
+        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(room.workers())  # else workers start one after the other
+        worker = tune.with_parameters(SearchWorker, make=make or parts(search.setup, where.gpus_per_trial > 0),
+                                      threads=max(1, int(where.cpus_per_trial)))
+        nodes = Nodes(search.setup.run.path, "the search")
+        while not feed.handout.finished and not feed.ending:
+            _run_once(worker, feed, stop, nodes)
+    if feed.error is not None:
+        raise feed.error
+    if not feed.handout.finished:
+        raise Stopped
+
+
+def _run_once(worker: Any, feed: _Feed, stop: Stop, nodes: Nodes) -> None:
+    """Run Ray Tune in a thread; the main one alone gets Ctrl-C."""
+    before, failed = feed.handout.came_back, list[Exception]()
+    thread = threading.Thread(target=_tune, args=(worker, feed, failed), daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(POLL_S)
+            nodes.look()
+            if stop():
+                feed.end(GRACE_S)
+    except BaseException:  # broken off: Ray must not be gone before the thread is
+        feed.end(0)
+        thread.join(GRACE_S)
+        raise
+    nodes.look(now=True)
+    feed.handout.recall()
+    if failed and feed.handout.came_back == before and not feed.ending:
+        feed.fail(InputError(Option("ray"), f"Ray Tune failed ({failure(failed[0])}); what is finished is kept, call "
+                                            "again to resume"))
+
+
+def _tune(worker: Any, feed: _Feed, failed: list[Exception]) -> None:
+    with tempfile.TemporaryDirectory(prefix="nas-search-", ignore_cleanup_errors=True) as folder:
+        try:
+            tune.run(worker, search_alg=feed, callbacks=[_Watch(feed)], stop=_End(feed), num_samples=-1, name="search",
+                     storage_path=folder, resources_per_trial=feed.room.resources, reuse_actors=True, verbose=0,
+                     raise_on_failed_trial=False, trial_dirname_creator=lambda trial: trial.trial_id)
+        except Exception as error:  # a fault of Tune's: the study is intact, another run of it goes on
+            failed.append(error)
+
+
+class _Feed(Searcher):
+    """Gives portions of the study's proposals to Ray Tune, and their results to the study."""
+
+    def __init__(self, search: Search, room: Room) -> None:
+        super().__init__()
+        self.room = room
+        self.handout = Handout(search, lambda: self.ending)
+        self.error: BaseException | None = None
+        self._end_at = float("inf")
+
+    @property
+    def ending(self) -> bool:
+        """Whether nothing is given out any more."""
+        return self._end_at < float("inf")
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody is waited for any more."""
+        return time.monotonic() >= self._end_at
+
+    def end(self, grace_s: float) -> None:
+        """Give out nothing more, and wait for what is out only so long."""
+        self._end_at = min(self._end_at, time.monotonic() + grace_s)
+
+    def fail(self, error: BaseException) -> None:
+        """End at once, with an error."""
+        self.error = self.error or error
+        self.end(0)
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """An error of the study's ends the search; Tune would take it for one of the trial's and go on."""
+        try:
+            yield
+        except Exception as error:
+            self.fail(error)
+
+    def suggest(self, trial_id: str) -> Any:
+        """The next portion; None as long as all workers are busy."""
+        portion = []
+        with self.guarded():
+            workers = self.room.workers()
+            if not self.ending and self.handout.n_out < workers:
+                portion = self.handout.give(trial_id, workers)
+        if portion:
+            return {"work": Portion((proposal.arch, proposal.race) for proposal in portion)}
+        return self.FINISHED if self.ending or self.handout.finished else None
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """A portion came back; for one that did not see `_Watch`, which knows why."""
+        if result and "evaluations" in result:
+            with self.guarded():
+                self.handout.take(trial_id, result["evaluations"], result["seconds"])
+
+    def lost(self, trial_id: str, why: str) -> None:
+        """A portion did not come back."""
+        if self.ending:
+            return
+        with self.guarded():
+            self.handout.lose(trial_id, why)
+            most = 2 * self.room.workers() + (0 if why.startswith(NO_START) else MOST_LOST)
+            if self.handout.lost_in_a_row > most:
+                raise InputError(Option("ray"), f"{self.handout.lost_in_a_row} workers in a row died ({why}); what is "
+                                                "finished is kept, rerun to resume")
+
+    def save(self, checkpoint_path: str) -> None:
+        """Nothing: the study is on the disk."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Nothing."""
+
+
+class _Watch(tune.Callback):
+    """Hears of workers that died, and ends those that nobody waits for."""
+
+    def __init__(self, feed: _Feed) -> None:
+        self.feed = feed
+
+    def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        """End workers in the middle of their portions; Tune would wait for them."""
+        if self.feed.over:
+            for trial in trials:
+                if trial.status == Trial.RUNNING and trial.temporary_state.ray_actor is not None:
+                    ray.kill(trial.temporary_state.ray_actor)
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """A portion is lost."""
+        text = Path(trial.error_file).read_text("utf-8") if trial.error_file else ""
+        self.feed.lost(trial.trial_id, reason(text))
+
+
+class _End(Stopper):
+    """Ends all trials, also those that wait for a worker, when nobody is waited for."""
+
+    def __init__(self, feed: _Feed) -> None:
+        self.feed = feed
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        """Whether it is over."""
+        return self.feed.over
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # Tune pickles it with the experiment, which nobody reads
+
+
+def reason(text: str) -> str:
+    """One line of what Ray tells about a worker's death."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or ["nothing is known"]
+    if "creation task" in text:
+        return f"{NO_START}, {lines[-1]}"
+    if "low on memory" in text:
+        return "its machine ran out of memory"
+    if "node has died" in text or "node was" in text:
+        return "its machine left the cluster"
+    if "process has died" in text or "SYSTEM_ERROR" in text:
+        return "its process was killed, for lack of memory perhaps"
+    return lines[-1]
+
+
+class _WithoutRay:
+    """A stream that drops what threads of Ray write: one prints every death of a worker, whatever the log level."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write a text of another thread."""
+        return len(text) if threading.current_thread().name.startswith("ray_") else self._stream.write(text)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Ray neither prints nor logs over the bar, and keeps nothing that is not needed."""
+    before, level = {name: os.environ.get(name) for name in SETTINGS}, logging.getLogger("ray").level
+    os.environ.update(SETTINGS)
+    try:
+        with redirect_stdout(_WithoutRay(sys.stdout)):
+            yield
+    finally:
+        logging.getLogger("ray").setLevel(level)
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value

@@ -1,0 +1,89 @@
+"""What a worker of a search on Ray runs, and what it is sent: it may not reach the run's folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from ray.tune import Trainable
+
+from nas.core.evaluation import place
+from nas.stages.search.evaluator import Evaluation, Evaluator, Listed, Race, failure
+from nas.stages.search.local import Evaluate
+from nas.stages.search.setup import SearchSetup
+from nas.tasks.base import Prepared, Task
+from search_spaces import Architecture
+from supernet import Supernet
+from supernet.train.checkpoint import load_tensors
+from supernet.train.recipe import Recipe
+
+Make = Callable[[], Evaluate]
+"""Makes the evaluator on a worker; sent to each of them once."""
+
+
+class Portion(tuple[tuple[Architecture, Race | None], ...]):
+    """The architectures of a portion. Ray Tune copies and prints settings, which is a waste with these."""
+
+    def __deepcopy__(self, memo: object) -> Portion:
+        return self
+
+    def __repr__(self) -> str:
+        return f"{len(self)} architectures"
+
+
+class SearchWorker(Trainable):
+    """Evaluates one portion after the other; what goes wrong with an architecture is told, not raised."""
+
+    def setup(self, config: dict[str, Any], make: Make, threads: int) -> None:  # type: ignore[override]
+        """Make the evaluator."""
+        torch.set_num_threads(threads)
+        self._evaluate = make()
+        self._portion = Portion(config["work"])
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Take the next portion."""
+        self._portion = Portion(new_config["work"])
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """Evaluate a portion."""
+        self.config = {}  # Tune sends it back with every result
+        start = time.perf_counter()
+        evaluations = [self._one(arch, race) for arch, race in self._portion]
+        return {"evaluations": evaluations, "seconds": time.perf_counter() - start, "done": True}
+
+    def _one(self, arch: Architecture, race: Race | None) -> Evaluation:
+        try:
+            return self._evaluate(arch, race)
+        except Exception as error:
+            return Evaluation({}, reason=failure(error))
+
+
+@dataclass(frozen=True)
+class EvaluatorParts:
+    """What an evaluator is made of; calling it makes one, on the device of the recipe."""
+
+    net: Supernet
+    task: Task
+    prepared: Prepared
+    recipe: Recipe
+    size: int
+    full: bool
+
+    def __call__(self) -> Evaluator:
+        """Make it."""
+        return Evaluator(place(self.net, self.recipe), self.task, self.prepared, self.recipe, size=self.size,
+                         full=self.full)
+
+
+def parts(setup: SearchSetup, on_gpu: bool) -> EvaluatorParts:
+    """What the workers of a search are sent. Raises InputError where the supernet cannot be read."""
+    run, recipe, device = setup.run, setup.run.config().training, "cuda" if on_gpu else "cpu"
+    net = place(Supernet(setup.space, dropout=recipe.dropout), recipe.model_copy(update={"device": "cpu"}))
+    net.load_state_dict(load_tensors(run.weights_path, f"delete it and run {run.resume_command()}"))
+    only: Any = Listed(list(setup.prepared.valid.in_order(setup.batch_size, setup.config.limit)))
+    return EvaluatorParts(net, setup.task, replace(setup.prepared, train=only, valid=only, test=only),
+                          recipe.model_copy(update={"device": device}), setup.batch_size, setup.full)

@@ -1,0 +1,90 @@
+"""What can be asked of a search, and of the fronts of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nas.core.search_config import SearchConfig, make_search
+from search_spaces import InputError
+from search_spaces.errors import Command, Option
+
+
+@dataclass(frozen=True)
+class SearchCluster:
+    """The Ray cluster that evaluates, and how much of it an evaluation takes.
+
+    Args:
+        ray: auto (the cluster of this machine), an address, or local (one on this machine for this search).
+        concurrency: evaluations at once; by default as many as there is room for.
+
+    Raises:
+        InputError: resources that no machine can give, or an address over which the study cannot be reached.
+    """
+
+    ray: str = "auto"
+    concurrency: int | None = None
+    cpus_per_trial: float = 1.0
+    gpus_per_trial: float = 0.0
+
+    def __post_init__(self) -> None:
+        for option, value, least in (("cpus_per_trial", self.cpus_per_trial, 1e-4),
+                                     ("gpus_per_trial", self.gpus_per_trial, 0)):
+            if value < least or (value > 1 and value != int(value)):
+                raise InputError(Option(option), f"{value:g} is not allowed; allowed: a share of one, or a whole "
+                                                 "number")
+        if self.ray.startswith("ray://"):
+            raise InputError(Option("ray"), f"{self.ray} is an address for Ray Client, over which the study cannot be "
+                                            f"reached; run nas on a machine of the cluster with {Option('ray')} auto")
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """A search to start, or to resume.
+
+    Args:
+        run: a trained run.
+        settings: only the fields that were given count; a search that is resumed has its own for the others.
+        more: resume for so many trials.
+        fresh: put an older search aside; what it evaluated is not evaluated again.
+        cluster: where it evaluates; in this process by default.
+
+    Raises:
+        InputError: two of them exclude each other.
+    """
+
+    run: str
+    settings: SearchConfig = field(default_factory=SearchConfig)
+    more: int | None = None
+    fresh: bool = False
+    cluster: SearchCluster | None = None
+
+    def __post_init__(self) -> None:
+        if self.fresh and self.more is not None:
+            raise InputError(Option("fresh"), f"starts over, {Option('more')} resumes; give one of them")
+        if self.more is not None and "trials" in self.given:
+            raise InputError(Option("more"), f"resumes for so many trials; give it or {Option('trials')}")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The settings that were given, by their names."""
+        return {name: getattr(self.settings, name) for name in self.settings.model_fields_set}
+
+    @classmethod
+    def of(cls, run: str, given: Mapping[str, Any], more: int | None = None, fresh: bool = False,
+           cluster: SearchCluster | None = None) -> SearchRequest:
+        """A request of settings by the names of `SearchConfig`. Raises InputError with every wrong one."""
+        return cls(run, make_search(given, str(Command("search"))), more, fresh, cluster)
+
+
+@dataclass(frozen=True)
+class ParetoRequest:
+    """The fronts of a search.
+
+    Args:
+        device: the only one whose front is meant; also one that was profiled after the search.
+    """
+
+    run: str
+    device: str | None = None

@@ -1,0 +1,202 @@
+"""A search space as rows of numbers: the index of a choice, or the position of a number from low (0) to high (1)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+
+from nas.stages.search.samplers._scales import Scale, listed
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Params = dict[str, Any]
+ALIKE = 3
+"""So many parameters with the same choices count as a group."""
+WAVES = np.arange(2, 7)
+"""The cosines that describe a number, beside its position."""
+
+
+class Dimension:
+    """One parameter.
+
+    Attributes:
+        values: the values to choose from; empty for a number out of a range.
+        ordered: whether the values are numbers, or the parameter is one.
+    """
+
+    def __init__(self, distribution: BaseDistribution) -> None:
+        self.distribution = distribution
+        self.values = listed(distribution)
+        self.scale = None if self.values else Scale(distribution)  # type: ignore[arg-type]
+        self.ordered = all(isinstance(value, (int, float)) and math.isfinite(value) for value in self.values)
+        self._places = self._ranks()
+        self.same = np.arange(len(self.values))  # Optuna takes choices such as 1 and True for the first of them
+        if isinstance(distribution, CategoricalDistribution):
+            self.same = np.array([int(distribution.to_internal_repr(value)) for value in self.values])
+        try:
+            self._index = {(type(value), value): float(place) for place, value in zip(self.same, self.values)}
+        except TypeError:  # choices such as lists
+            self._index = {}
+
+    def value(self, number: float) -> Any:
+        """The parameter's value at a number."""
+        return self.values[int(number)] if self.scale is None else self.scale.value(number)
+
+    def number(self, value: Any) -> float:
+        """The number that stands for a value. Raises ValueError where it is not a value of the parameter."""
+        try:
+            place = self._index.get((type(value), value))
+        except TypeError:
+            place = None
+        if place is not None:
+            return place
+        if self.scale is not None:
+            return self.scale.number(self.distribution.to_internal_repr(value))
+        if not self.distribution._contains(self.distribution.to_internal_repr(value)):
+            raise ValueError(f"{value!r} is not one of {self.values}")
+        return self._nearest(value)
+
+    def label(self, value: Any, number: float) -> float:
+        """What is equal for equal values only: floats between 0 and 1 may stand for the same value of a wide range."""
+        if self.scale is None or (self.scale.last is not None and not self.scale.is_int):
+            return number
+        return float(value) if self.scale.last is None else int(value)
+
+    def _nearest(self, value: Any) -> float:
+        if isinstance(self.distribution, CategoricalDistribution):
+            return float(self.distribution.to_internal_repr(value))
+        return float(np.argmin([abs(one - value) for one in self.values]))
+
+    def features(self, numbers: Floats) -> list[Floats]:
+        """Groups of columns: its position if it is ordered, and what tells one choice from another."""
+        if self.scale is not None:
+            place = np.sqrt(3.0) * (2 * numbers - 1)
+            return [place[:, None], np.sqrt(2.0) * np.cos(np.pi * numbers[:, None] * WAVES) / WAVES]
+        count = len(self.values)
+        codes = numbers.astype(int)
+        groups = []
+        if count == 2 or (count > 2 and self.ordered):
+            groups.append(((self._places - self._places.mean()) / self._places.std())[codes][:, None])
+        if count > 2:
+            groups.append((np.eye(count) - 1 / count)[codes] / np.sqrt(1 - 1 / count))
+        return groups
+
+    def coordinates(self, numbers: Floats) -> Floats:
+        """Columns in which the ends of a range, and any two unordered choices, are 1 apart."""
+        if self.scale is not None:
+            return numbers[:, None] - 0.5
+        count, codes = len(self.values), numbers.astype(int)
+        if count == 1:
+            return np.zeros((len(numbers), 0))
+        if count == 2 or self.ordered:
+            return (self._places / (count - 1) - 0.5)[codes][:, None]
+        return (np.eye(count)[codes] - 1 / count) / np.sqrt(2.0)
+
+    def _ranks(self) -> Floats:
+        places = np.arange(len(self.values), dtype=float)
+        if self.ordered:
+            places = np.argsort(np.argsort(np.array(self.values, dtype=float), kind="stable")).astype(float)
+        return places
+
+
+class Encoding:
+    """Parameters, in the order of their names."""
+
+    def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
+        self.names = sorted(distributions)
+        self.dimensions = [Dimension(distributions[name]) for name in self.names]
+        self._values = [one.values for one in self.dimensions]
+        self.counts = np.array([len(values) for values in self._values], dtype=int)
+        self._numbers_are_labels = all(one.scale is None for one in self.dimensions)
+
+    def params(self, row: Floats, active: Bools | None = None) -> Params:
+        """The parameters of a row, or the active ones of them."""
+        found = {name: values[int(number)] if values else one.value(number)
+                 for name, one, values, number in zip(self.names, self.dimensions, self._values, row.tolist())}
+        if active is None or active.all():
+            return found
+        return {name: value for on, (name, value) in zip(active, found.items()) if on}
+
+    def row(self, params: Mapping[str, Any], rng: np.random.Generator | None = None) -> Floats:
+        """The row of parameters.
+
+        Args:
+            rng: draws the parameters that are missing.
+
+        Raises:
+            KeyError: a parameter is missing, and there is no `rng`.
+            ValueError: a value is not one of this space.
+        """
+        whole = rng is None or all(name in params for name in self.names)
+        drawn = None if whole or rng is None else self.sample(rng, 1)[0]
+        return np.array([one.number(params[name]) if drawn is None or name in params else drawn[i]
+                         for i, (name, one) in enumerate(zip(self.names, self.dimensions))])
+
+    def snapped(self, rows: Floats) -> Floats:
+        """The rows with every number where a value is: rows of the same values are equal."""
+        found = rows.copy()
+        for column, one in enumerate(self.dimensions):
+            found[:, column] = (one.same[rows[:, column].astype(int)] if one.scale is None
+                                else one.scale.snapped(rows[:, column]))
+        return found
+
+    def label(self, row: Floats, params: Mapping[str, Any]) -> tuple[float | None, ...]:
+        """What tells the parameters of a row from others; None for those that are missing."""
+        if self._numbers_are_labels and len(params) == len(self.names):
+            return tuple(row.tolist())
+        return tuple(one.label(params[name], number) if name in params else None
+                     for name, one, number in zip(self.names, self.dimensions, row.tolist()))
+
+    def sample(self, rng: np.random.Generator, n: int) -> Floats:
+        """Rows with every value of a parameter equally often, as far as n allows."""
+        rows = np.empty((n, len(self.names)))
+        for column, count in enumerate(self.counts):
+            ranks = rng.permutation(n)
+            rows[:, column] = (ranks + rng.integers(count)) % count if count else (ranks + rng.random(n)) / n
+        return self.snapped(rows)
+
+    def alike(self, rng: np.random.Generator, n: int) -> Floats:
+        """Rows in which parameters with the same choices have the same one, such as all layers of a model.
+
+        There are none where fewer than `ALIKE` parameters have the same choices.
+        """
+        groups: dict[str, list[int]] = {}
+        for column, values in enumerate(self._values):
+            if len(values) > 1:
+                groups.setdefault(repr(values), []).append(column)
+        shared = [columns for columns in groups.values() if len(columns) >= ALIKE]
+        rows = self.sample(rng, n if shared else 0)
+        for columns in shared:
+            rows[:, columns] = rows[:, columns[:1]]
+        return rows
+
+    def everything(self, limit: int) -> Floats | None:
+        """Every row, or None where there are more than the limit."""
+        if not self.counts.all() or math.prod(self.counts.tolist()) > limit:
+            return None
+        rows = list(itertools.product(*(range(count) for count in self.counts)))
+        return np.array(rows, dtype=float).reshape(len(rows), len(self.names))
+
+    def features(self, rows: Floats, active: Bools) -> tuple[Floats, NDArray[np.int64]]:
+        """The columns a model sees, 0 where a parameter is not active, and the number of the group each belongs to.
+
+        Args:
+            active: which parameters of each row matter.
+        """
+        groups = [group * matters[:, None] for one, numbers, matters in zip(self.dimensions, rows.T, active.T)
+                  for group in one.features(numbers)]
+        sizes = [group.shape[1] for group in groups]
+        columns = np.concatenate(groups, axis=1) if groups else np.empty((len(rows), 0))
+        return columns, np.repeat(np.arange(len(groups)), sizes)
+
+    def coordinates(self, rows: Floats, active: Bools) -> Floats:
+        """Where rows are, for distances between them; parameters that are not active are in the middle."""
+        return np.concatenate([np.empty((len(rows), 0)), *(
+            one.coordinates(numbers) * matters[:, None]
+            for one, numbers, matters in zip(self.dimensions, rows.T, active.T))], axis=1)

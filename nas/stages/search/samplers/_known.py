@@ -1,0 +1,133 @@
+"""What is known of parameters without evaluating them: the user's functions, called and checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nas.stages.search.samplers._encoding import Floats, Params
+from search_spaces.errors import InputError
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What is known of some parameters: see `Known`.
+
+    Args:
+        active: the names of the parameters that matter; None where all do.
+        unknown: whether the user's functions need a parameter that no trial has had yet.
+    """
+
+    name: Hashable
+    exact: tuple[float, ...]
+    violation: float
+    active: frozenset[str] | None
+    hints: tuple[float, ...]
+    unknown: bool = False
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of parameters without evaluating them; `PredictorSampler` says what each means."""
+
+    exact: Mapping[int, Callable[[Params], float]] = field(default_factory=dict)
+    exact_many: Mapping[int, Callable[[Sequence[Params]], Sequence[float]]] = field(default_factory=dict)
+    key: Callable[[Params], Hashable] | None = None
+    constraints: Sequence[Callable[[Params], float]] = ()
+    active: Callable[[Params], Collection[str]] | None = None
+    hints: Callable[[Sequence[Params]], Sequence[Sequence[float]]] | None = None
+
+    @property
+    def objectives(self) -> list[int]:
+        """The numbers of the exact objectives."""
+        return sorted({*self.exact, *self.exact_many})
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to ask."""
+        return not (self.exact or self.exact_many or self.key or self.constraints or self.active or self.hints)
+
+    def name(self, params: Params, label: Hashable) -> Hashable:
+        """The name of the architecture of these parameters.
+
+        Args:
+            label: names them where the user has no key.
+
+        Raises:
+            InputError: the user's key is not hashable.
+        """
+        if self.key is None:
+            return label
+        found = self.key(dict(params))
+        try:
+            hash(found)
+        except TypeError:
+            raise InputError("key", f"{found!r} is a {type(found).__name__}, which is not hashable; return a str or a "
+                                    "tuple of numbers and strings") from None
+        return found
+
+    def facts(self, some: Sequence[Params], names: Sequence[Hashable]) -> list[Fact]:
+        """What is known of parameters of these names."""
+        if not some:
+            return []
+        return [Fact(name, tuple(exact.tolist()), self.violation(one),
+                     frozenset(self.active(dict(one))) if self.active else None, hints)
+                for one, name, exact, hints in zip(some, names, self.values(some), self._hints(some))]
+
+    def guess(self, params: Params, active: set[str], label: Hashable) -> Fact:
+        """What is known of parameters of which some may not exist.
+
+        Where a user's function reads a parameter that was thought to be missing, it is one of them; where it fails
+        otherwise, nothing is known.
+
+        Args:
+            active: the names of those that are thought to exist; grows.
+        """
+        for _ in range(len(params) + 1):
+            some = {name: value for name, value in params.items() if name in active}
+            try:
+                return self.facts([some], [self.name(some, label)])[0]
+            except InputError:
+                raise
+            except KeyError as error:
+                if not error.args or error.args[0] not in params or error.args[0] in active:
+                    break
+                active.add(error.args[0])
+            except Exception:  # of a user's function, for parameters that no trial may ever have
+                break
+        return Fact(("unknown", label), (math.nan,) * len(self.objectives), 0.0, None, (), unknown=True)
+
+    def _hints(self, some: Sequence[Params]) -> list[tuple[float, ...]]:
+        if self.hints is None:
+            return [()] * len(some)
+        found = [tuple(map(float, one)) for one in self.hints([dict(one) for one in some])]
+        if len(found) != len(some):
+            raise InputError("hints", f"{len(found)} rows for {len(some)} parameters")
+        return found
+
+    def values(self, some: Sequence[Params]) -> Floats:
+        """The exact objectives: parameters by objectives."""
+        found = np.empty((len(some), len(self.objectives)))
+        for column, objective in enumerate(self.objectives):
+            many = self.exact_many.get(objective)
+            values = many([dict(one) for one in some]) if many else [self.exact[objective](dict(one)) for one in some]
+            if len(values) != len(some):
+                raise InputError(f"exact_many[{objective}]", f"{len(values)} values for {len(some)} parameters")
+            found[:, column] = values
+        return found
+
+    def violation(self, params: Params) -> float:
+        """The sum of what exceeds the constraints; infinite where one is not a number."""
+        excess = [_number("constraints", one(dict(params))) for one in self.constraints]
+        return math.inf if any(map(math.isnan, excess)) else sum(max(one, 0.0) for one in excess)
+
+
+def _number(what: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(what, f"returned {value!r}; allowed: a number") from None

@@ -1,0 +1,13 @@
+"""Optuna's genetic algorithm for many objectives."""
+
+from __future__ import annotations
+
+from optuna.samplers import BaseSampler, NSGAIIISampler
+
+from nas.stages.search.samplers._genetic import repeatable
+from nas.stages.search.samplers._problem import Problem
+
+
+def make(problem: Problem, seed: int) -> BaseSampler:
+    """The sampler of one suggestion."""
+    return repeatable(NSGAIIISampler, seed)

@@ -1,0 +1,12 @@
+"""Optuna's tree-structured Parzen estimator, with the choices modelled together."""
+
+from __future__ import annotations
+
+from optuna.samplers import BaseSampler, TPESampler
+
+from nas.stages.search.samplers._problem import Problem
+
+
+def make(problem: Problem, seed: int) -> BaseSampler:
+    """The sampler of one suggestion."""
+    return TPESampler(seed=seed, multivariate=True)

@@ -1,0 +1,144 @@
+"""A search as its backends see it: they ask for proposals and give evaluations back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from nas.core.trials import is_feasible
+from nas.stages.search.evaluations import Evaluations
+from nas.stages.search.evaluator import Evaluation, Race, replayed
+from nas.stages.search.record import SearchRecord
+from nas.stages.search.setup import SearchSetup
+from nas.stages.search.suggestions import Suggestions
+from search_spaces import Architecture, InputError
+from search_spaces.errors import Option
+
+MOST_MISSES = 200
+"""Proposals in a row that may violate a limit before the search gives up."""
+RACED = ("loss", "perplexity")
+"""Qualities that follow from the loss of single batches."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """An architecture that has to be evaluated."""
+
+    trial: Trial
+    arch: Architecture
+    race: Race | None = None
+
+
+class Search:
+    """Proposes architectures and records what their evaluations gave.
+
+    Args:
+        suggestions: of the same setup.
+        evaluations: what was evaluated before under the same conditions.
+
+    Raises:
+        InputError: a file of the search is damaged.
+    """
+
+    def __init__(self, setup: SearchSetup, suggestions: Suggestions, evaluations: Evaluations) -> None:
+        self.setup, self.suggestions = setup, suggestions
+        self.record = SearchRecord(setup, evaluations)
+        self.suggestions.resume(self.record.study)
+        self.n_trials = setup.config.trials
+        """Trials to reach."""
+        self.on_trial: Callable[[FrozenTrial], None] = lambda trial: None
+        """Called with every finished trial."""
+        self._rivals = _Rivals(len(setup.cost_objectives))
+        for trial in self.record.finished:
+            self._add_rival(trial)
+
+    @classmethod
+    def open(cls, setup: SearchSetup) -> Search:
+        """The search of a setup, started or resumed."""
+        return cls(setup, Suggestions(setup), Evaluations.of(setup.run.path, setup.conditions()))
+
+    @property
+    def done(self) -> int:
+        """Trials that were evaluated, or failed at it."""
+        return self.record.done
+
+    def propose(self) -> Proposal | None:
+        """The next architecture to evaluate; None where a proposal could be finished at once.
+
+        Raises:
+            InputError: too many proposals in a row violate a limit.
+        """
+        trial, arch = self._within_limits()
+        race = self._race(arch)
+        known = self.record.evaluations.get(arch.key)
+        evaluation = replayed(known, race, self.setup.label_counts, self.setup.task.metrics) if known else None
+        if evaluation is None:
+            return Proposal(trial, arch, race)
+        self.accept(Proposal(trial, arch), evaluation)
+        return None
+
+    def _within_limits(self) -> tuple[Trial, Architecture]:
+        for _ in range(MOST_MISSES):
+            trial, arch = self.suggestions.next(self.record.study)
+            if self.setup.within_limits(arch):
+                return trial, arch
+            self._announce(self.record.add(trial, arch, TrialState.PRUNED, reason="violates a limit"))
+        raise InputError("limits", f"{MOST_MISSES} proposals in a row of the sampler {self.setup.config.sampler} "
+                                   f"violate a limit; start over with {Option('fresh')} {Option('sampler')} predictor, "
+                                   "which knows them, or with wider limits")
+
+    def accept(self, proposal: Proposal, evaluation: Evaluation) -> FrozenTrial:
+        """Record an evaluation."""
+        arch = proposal.arch
+        values = [evaluation.metrics.get(measure.kind, math.nan) if measure.is_quality
+                  else self.setup.costs(arch)[measure.name] for measure in self.setup.objectives]
+        reason = evaluation.reason or ("" if np.isfinite(values).all() else "a value is not finite")
+        if reason:
+            return self._announce(self.record.add(proposal.trial, arch, TrialState.FAIL, reason=reason))
+        self.record.keep(arch, evaluation)
+        finished = self.record.add(proposal.trial, arch, TrialState.COMPLETE, values, metrics=evaluation.metrics,
+                                   interval=evaluation.interval, seen=len(evaluation.losses))
+        self._add_rival(finished)
+        return self._announce(finished)
+
+    def _announce(self, trial: FrozenTrial) -> FrozenTrial:
+        self.on_trial(trial)
+        return trial
+
+    def _race(self, arch: Architecture) -> Race | None:
+        qualities = [measure.kind for measure in self.setup.objectives if measure.is_quality]
+        if not self.setup.config.race or len(qualities) != 1 or qualities[0] not in RACED:
+            return None
+        costs = self.setup.costs(arch)
+        return self._rivals.best([costs[measure.name] for measure in self.setup.cost_objectives])
+
+    def _add_rival(self, trial: FrozenTrial) -> None:
+        """Note a finished trial as a rival of those to come."""
+        known = self.record.evaluations.get(trial.user_attrs.get("key", ""))
+        if is_feasible(trial) and not trial.user_attrs["interval"] and known and "loss" in known.metrics:
+            costs = [trial.user_attrs["costs"][measure.name] for measure in self.setup.cost_objectives]
+            self._rivals.add(costs, Race(known.metrics["loss"], known.losses))
+
+
+class _Rivals:
+    """Finished architectures by their costs."""
+
+    def __init__(self, n_costs: int) -> None:
+        self.costs = np.zeros((0, n_costs))
+        self.races: list[Race] = []
+
+    def add(self, costs: Sequence[float], race: Race) -> None:
+        """One more; kept only where none is as cheap and as good."""
+        known = self.best(costs)
+        if known is None or race.loss < known.loss:
+            self.costs = np.vstack([self.costs, np.asarray(costs, dtype=np.float64)[None]])
+            self.races.append(race)
+
+    def best(self, costs: Sequence[float]) -> Race | None:
+        """The best that costs no more in anything."""
+        rows = np.flatnonzero((self.costs <= np.asarray(costs, dtype=np.float64)).all(axis=1))
+        return min((self.races[row] for row in rows), key=lambda race: race.loss, default=None)

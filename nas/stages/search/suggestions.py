@@ -1,0 +1,108 @@
+"""Which architecture a search tries next: known starts first, then what the sampler proposes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+from optuna.trial import Trial
+from pydantic import BaseModel
+
+from nas.core.fronts import read_architecture
+from nas.core.measures import Limit, Measure
+from nas.core.run_dir import write_json
+from nas.core.study import Study
+from nas.stages.search.feasibility import Feasibility, assess
+from nas.stages.search.samplers import Params, Problem, Proposer
+from nas.stages.search.setup import SearchSetup
+from nas.stages.search.warm import warm_start
+from search_spaces import Architecture
+from search_spaces.errors import Option
+from search_spaces.files.reading import checked, read_json
+
+
+class _StartsFile(BaseModel):
+    """What is read of `starts.json`."""
+
+    architectures: tuple[dict[str, Any], ...]
+
+
+class Suggestions:
+    """The sampler of a search, and the architectures it starts with.
+
+    Raises:
+        InputError: there is no such sampler.
+    """
+
+    def __init__(self, setup: SearchSetup) -> None:
+        self.setup, self.space = setup, setup.space
+        self._read = lru_cache(maxsize=20_000)(lambda items: self.space.read(dict(items)))
+        self._proposer = Proposer(setup.config.sampler, self.problem(), setup.config.seed)
+        self._tried: set[str] = set()
+
+    @cached_property
+    def feasibility(self) -> Feasibility:
+        """What the space can cost; raises nothing, see its `check`."""
+        return assess(self.space, self.setup.prices, self.setup.objectives, self.setup.limits)
+
+    @cached_property
+    def starts(self) -> dict[str, Params]:
+        """Known ends of the space, and what a warm start brings, as the first trials; as far as the limits allow.
+
+        Raises:
+            InputError: the warm start brings nothing.
+        """
+        ends = [arch for each in self.feasibility.ranges for arch in (each.cheapest, each.dearest)]
+        warm = [arch for name in self.setup.config.warm_start for arch in warm_start(name, self.space)]
+        archs = [self.space.smallest(), self.space.largest(), self.feasibility.nearest, *ends, *warm]
+        return {arch.key: self.space.encode(arch) for arch in archs if self.setup.within_limits(arch)}
+
+    def resume(self, study: Study) -> None:
+        """Continue after the trials of a study, with the starts it began with: their source may have changed."""
+        self._tried = {trial.user_attrs["key"] for trial in study.finished}
+        path = self.setup.run.path / "starts.json"
+        if path.is_file() and study.finished:
+            remedy = f"put it back, or start again with {Option('fresh')}"
+            data = checked(_StartsFile, read_json(path, remedy), str(path), remedy)
+            archs = [read_architecture(each, path, remedy) for each in data.architectures]
+            self.starts = {arch.key: self.space.encode(arch) for arch in archs}
+        else:
+            write_json(path, {"schema_version": 1, "architectures": [
+                self.space.decode(genes).to_dict() for genes in self.starts.values()]})
+
+    def next(self, study: Study) -> tuple[Trial, Architecture]:
+        """The next trial of a study, and its architecture."""
+        number = len(study.memory.get_trials(deepcopy=False))
+        start = next((genes for key, genes in self.starts.items() if key not in self._tried), None)
+        trial = study.ask(self._proposer.sampler(number), start)
+        arch = self._arch(trial.params)
+        self._tried.add(arch.key)
+        return trial, arch
+
+    def problem(self) -> Problem:
+        """What samplers can know of the search before anything is evaluated."""
+        def many(measure: Measure) -> Callable[[Sequence[Params]], list[float]]:
+            return lambda rows: [float(value) for value in
+                                 self.setup.prices.values([measure], [self._arch(row) for row in rows])[:, 0]]
+
+        def one(measure: Measure) -> Callable[[Params], float]:
+            return lambda row: many(measure)([row])[0]
+
+        def over(limit: Limit) -> Callable[[Params], float]:
+            return lambda row: limit.excess(one(limit.measure)(row))
+
+        exact = {i: measure for i, measure in enumerate(self.setup.objectives) if not measure.is_quality}
+        return Problem(
+            exact={i: one(measure) for i, measure in exact.items()}, key=lambda row: self._arch(row).key,
+            constraints=[over(limit) for limit in self.setup.limits if not limit.measure.is_quality],
+            exact_many={i: many(measure) for i, measure in exact.items()}, distributions=self.space.distributions(),
+            active=lambda row: self._decode(row)[1],
+            hints=lambda rows: [self.setup.prices.by_role(self._arch(row)) for row in rows])
+
+    def _arch(self, params: Params) -> Architecture:
+        return self._decode(params)[0]
+
+    def _decode(self, params: Params) -> tuple[Architecture, frozenset[str]]:
+        decoded: tuple[Architecture, frozenset[str]] = self._read(tuple(params.items()))
+        return decoded

@@ -1,0 +1,81 @@
+"""A search and its fronts for a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from nas.core.describing import in_a_line
+from nas.core.fronts import FrontEntry, ParetoFronts, objectives_for
+from nas.core.marks import LEGEND, is_marked
+from nas.core.measures import Measure, summarised
+from nas.stages.search.feasibility import SAMPLES, Feasibility
+from nas.stages.search.run import SearchResult
+from nas.terminal.plain_table import FirstThatFits
+from nas.terminal.tables import table
+
+
+def search_table(result: SearchResult) -> RenderableType:
+    """The fronts, or why there are none, and how the trials went."""
+    if not result.fronts.entries:
+        reached = [f"{limit}: the best reached is {limit.measure.show(value)}"
+                   for limit, value in result.best_reached().items()]
+        return Text("\n".join(["no architecture was found within all limits", *reached]), style="yellow")
+    parts: list[RenderableType] = [fronts_table(result.fronts)]
+    if result.saved:
+        parts.append(Text(f"races saved {result.saved:.0%} of the evaluating"))
+    if result.repeated > result.done / 10:  # a few are nothing to speak of
+        parts.append(Text(f"{result.repeated:,} of {result.done:,} trials came to an architecture that was known "
+                          "already: few are left within the limits"))
+    return Group(*parts)
+
+
+def fronts_table(fronts: ParetoFronts) -> RenderableType:
+    """A table for each front."""
+    parts: list[RenderableType] = []
+    for device, entries in fronts.by_device().items():
+        title = f"front on {device}" if device else "front"
+        parts += [Text(f"{title}: {len(entries)} of {len(fronts.entries)} architectures", style="bold"),
+                  _front_table(objectives_for(fronts.objectives, device), entries), Text("")]
+    return Group(*parts[:-1])
+
+
+def _front_table(objectives: Sequence[Measure], entries: Sequence[FrontEntry]) -> RenderableType:
+    """A row per architecture; in a narrow terminal the layers are in a table of their own."""
+    more = (measure for measure in summarised() if all(measure.name in entry.costs for entry in entries))
+    columns = list(dict.fromkeys((*objectives, *more)))
+    names = tuple(measure.name for measure in columns)
+    wide, values, layers = table("key", *names, "layers", right=names), table("key", *names, right=names), \
+        table("key", "layers")
+    for entry in entries:
+        key, cells, line = entry.arch.key[:12], [entry.show(measure) for measure in columns], in_a_line(entry.arch)
+        wide.add_row(key, *cells, line)
+        values.add_row(key, *cells)
+        layers.add_row(key, line)
+    fitting = FirstThatFits(wide, Group(values, layers))
+    marked = is_marked([entry.unmeasured for entry in entries], columns)
+    return Group(fitting, Text(LEGEND, style="yellow")) if marked else fitting
+
+
+def feasibility_table(feasibility: Feasibility) -> RenderableType:
+    """What the space can cost, and how much of it is within the limits."""
+    limited = bool(feasibility.limits)
+    head = ("least found", "median", "greatest found", "limit", *(["within it"] if limited else []))
+    shown = table("cost", *head, right=head)
+    for each in feasibility.ranges:
+        limits = [limit for limit in feasibility.limits if limit.measure == each.measure]
+        bounds = ", ".join(str(limit).removeprefix(f"{each.measure.name} ") for limit in limits)
+        show, (low, high) = each.measure.show, each.unmeasured
+        within = [_share(each.within) if limits else ""] if limited else []
+        shown.add_row(each.measure.name, show(each.least, low), show(each.median, max(low, high)),
+                      show(each.greatest, high), bounds, *within)
+    notes = [Text(LEGEND, style="yellow")] if any(max(each.unmeasured) > 0 for each in feasibility.ranges) else []
+    if limited:
+        notes.append(Text(f"{_share(feasibility.share)} of {SAMPLES} random architectures are within all limits"))
+    return Group(shown, *notes)
+
+
+def _share(value: float) -> str:
+    return f"{value:.0%}" if value == 0 or value >= 0.01 else "less than 1%"

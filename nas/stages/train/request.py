@@ -1,0 +1,80 @@
+"""What can be asked of `train`: a new run, or one to resume."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nas import tasks
+from nas.core.config import RunConfig, make_recipe, make_run_config
+from nas.core.evaluation import pick_device
+from search_spaces import Fault, InputError, load_space
+from search_spaces.errors import Option
+from supernet.train.recipe import Recipe
+
+CLUSTER_DEVICES = ("auto", "cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class TrainRequest:
+    """A supernet to train. Raises InputError where it is neither a new run nor one to resume.
+
+    Args:
+        space: a shipped space or a YAML file.
+        run: the new run's name.
+        data: where the data are, such as `{"train": "my.txt"}`; empty for the bundled sample data.
+        training: settings of the recipe, such as `{"steps": 2000}`.
+        resume: the run to resume; everything above may then be left out, and must agree with the run where it is given.
+        workers: data-parallel processes; more than one run on the Ray cluster at the address `ray`.
+    """
+
+    space: str | None = None
+    task: str | None = None
+    run: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+    resume: str | None = None
+    workers: int = 1
+    ray: str = "local"
+
+    def __post_init__(self) -> None:
+        missing = [str(Option(name)) for name in ("space", "task", "run") if getattr(self, name) is None]
+        if self.resume is None and missing:
+            raise InputError("", f"a new run needs {' and '.join(missing)}; resume an old one with {Option('resume')} "
+                                 "NAME")
+        if self.resume is not None and self.run not in (None, self.resume):
+            raise InputError(Option("run"), f"goes with a new run; {Option('resume')} {self.resume} already names one")
+
+    def new_config(self) -> RunConfig:
+        """The config of a new run. Raises InputError with everything that is wrong."""
+        assert self.space is not None and self.task is not None, "see __post_init__"
+        config = make_run_config(self.space, self.task, self.data, make_recipe(self.training))
+        self._check_machine(config.training)
+        tasks.get(self.task).check(load_space(self.space))
+        return config
+
+    def resumed_config(self, old: RunConfig, where: str) -> RunConfig:
+        """The config of a run that is resumed. Raises InputError for every change that would touch the weights.
+
+        Args:
+            where: the run's folder, for errors.
+        """
+        config = make_run_config(self.space or old.space, self.task or old.task, {**old.data, **self.data},
+                                 make_recipe(self.training, old.training))
+        faults = [Fault("", f"{difference}; to change it, start a new run") for difference in old.differences(config)]
+        if faults:
+            raise InputError(where, faults)
+        self._check_machine(config.training)
+        return config
+
+    def _check_machine(self, recipe: Recipe) -> None:
+        """Raises InputError where there is no such device, or a worker would get no row of a batch."""
+        if self.workers == 1:
+            pick_device(recipe.device)
+        elif recipe.device not in CLUSTER_DEVICES:
+            raise InputError("device", f"{recipe.device!r} is not allowed with several workers; allowed: "
+                                       f"{', '.join(CLUSTER_DEVICES)}: each worker gets one of its own")
+        if recipe.batch_size < self.workers:
+            raise InputError(Option("workers"),
+                             f"{self.workers} workers cannot share a batch_size of {recipe.batch_size}")

@@ -1,0 +1,111 @@
+"""The stage `train`: a supernet on a task's data, in the folder of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from nas.core.config import RunConfig
+from nas.core.evaluation import pick_device, prepare
+from nas.core.metrics import Files, Several, outcome_notes
+from nas.core.progress import StageProgress
+from nas.core.run_dir import RunDir
+from nas.stages.train.request import TrainRequest
+from nas.stages.train.training import train_supernet
+from nas.tasks.base import Prepared
+from search_spaces import InputError
+from supernet.train.checkpoint import Checkpoints, newest_step, read_progress
+from supernet.train.step import Progress
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """A run that is trained to the end, and the state its training ended in."""
+
+    run: RunDir
+    state: Progress
+
+
+def run(request: TrainRequest, progress: StageProgress) -> TrainResult:
+    """Start or resume a run and train it to the end.
+
+    Raises:
+        InputError: something of the request is wrong; a new run is then taken back.
+        Stopped: the user stopped it.
+    """
+    new = request.resume is None
+    folder = _created(request) if new else _resumed(request)
+    with folder.locked(), _taken_back(folder, new):
+        prepared = _prepared(folder, request.workers, request.ray, progress)
+        return _trained(folder, prepared, request, progress)
+
+
+def begin(name: str, config: RunConfig, progress: StageProgress) -> RunDir:
+    """The run of that name with its data, created where there is none; nothing is trained. Raises InputError."""
+    new = not RunDir(name).config_path.is_file()
+    if new:
+        pick_device(config.training.device)
+    folder = RunDir.create(name, config) if new else RunDir.open(name)
+    with folder.locked(), _taken_back(folder, new):
+        _prepared(folder, 1, "", progress)
+    return folder
+
+
+def _created(request: TrainRequest) -> RunDir:
+    assert request.run is not None, "see TrainRequest"
+    return RunDir.create(request.run, request.new_config())
+
+
+def _resumed(request: TrainRequest) -> RunDir:
+    assert request.resume is not None, "see run"
+    folder = RunDir.open(request.resume)
+    config = request.resumed_config(folder.config(), str(folder.path))
+    with folder.locked():
+        folder.write_config(config)
+    return folder
+
+
+@contextmanager
+def _taken_back(folder: RunDir, new: bool) -> Iterator[None]:
+    """A new run that is refused before it learned anything (no data, no cluster) is no run."""
+    try:
+        yield
+    except InputError:
+        if new and not folder.is_begun:
+            folder.discard()
+        raise
+
+
+def _prepared(folder: RunDir, workers: int, address: str, progress: StageProgress) -> Prepared:
+    """The run's data, and a record of which they are."""
+    with progress.breakable():
+        prepared = prepare(folder)
+    recipe, step = folder.config().training, newest_step(folder.path / "checkpoints")
+    folder.write_manifest({"data_fingerprint": prepared.fingerprint, "seed": recipe.seed},
+                          {"step": step, "workers": workers, "ray": address if workers > 1 else None,
+                           "device": recipe.device})
+    for note in prepared.notes:
+        progress.note(f"note: {note}")
+    return prepared
+
+
+def _trained(folder: RunDir, prepared: Prepared, request: TrainRequest, progress: StageProgress) -> TrainResult:
+    recipe, start = folder.config().training, newest_step(folder.path / "checkpoints")
+    if folder.weights_path.is_file():
+        progress.note(f"{folder.path} is trained to the end already: nothing is left to train")
+    elif start:
+        progress.note(f"going on after step {start:,} of {recipe.steps:,}")
+    shown = progress.training("training", recipe.steps, start)
+    if request.workers == 1:
+        files = Files(folder.path, start, recipe.log_every)
+        train_supernet(folder, Several((files, shown)), progress.stop, prepared=prepared)
+    else:
+        from nas.stages.train.on_ray import train_on_ray
+
+        train_on_ray(folder, request.workers, request.ray, shown, progress.stop)
+    progress.finish()
+    state = read_progress(Checkpoints(folder.path / "checkpoints", 1).all()[-1] / "state.json")
+    for note in outcome_notes(state, recipe, folder.path):
+        progress.note(note)
+    return TrainResult(folder, state)

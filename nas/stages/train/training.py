@@ -1,0 +1,77 @@
+"""The training of a run's supernet, in one process or in one of several workers."""
+
+from __future__ import annotations
+
+from safetensors import SafetensorError
+
+from nas import tasks
+from nas.core.evaluation import evaluator, place, prepare
+from nas.core.run_dir import RunDir
+from nas.core.stopping import Stop, Stopped
+from nas.tasks.base import Prepared
+from search_spaces import InputError
+from search_spaces.files.writing import delete, whole
+from supernet import Supernet
+from supernet.train.checkpoint import Checkpoints, save_tensors
+from supernet.train.fit import Observer, fit
+from supernet.train.parallel import Workers
+from supernet.train.recipe import Recipe
+from supernet.train.step import Trainer
+from supernet.train.strategy import make_strategy
+
+
+def train_supernet(run: RunDir, observer: Observer, stop: Stop = lambda: False,
+                   workers: Workers = Workers(),  # noqa: B008
+                   prepared: Prepared | None = None, device: str | None = None) -> None:
+    """Train a run's supernet from its newest checkpoint to the end.
+
+    At the end the folder holds `supernet.safetensors`: the averaged weights where the recipe keeps them, those of the
+    best evaluation where it has patience.
+
+    Args:
+        device: the worker's own, where a cluster gives it one.
+
+    Raises:
+        InputError: there is no such device, memory runs out, or the training diverges.
+        Stopped: `stop` ended it early; a checkpoint is written.
+    """
+    prepared = prepared or prepare(run)
+    config = run.config()
+    recipe = config.training if device is None else config.training.model_copy(update={"device": device})
+    trainer = make_trainer(prepared, recipe, workers)
+    checkpoints = Checkpoints(run.path / "checkpoints", recipe.keep)
+    checkpoints.load_newest(trainer)
+    if workers.broadcast(trainer.progress.step) != trainer.progress.step:
+        raise RuntimeError("a worker read an older checkpoint than the first; it is started again")
+    judged = {"largest": prepared.space.largest()}
+    if recipe.strategy != "largest":
+        judged["smallest"] = prepared.space.smallest()
+    if not fit(trainer, checkpoints, evaluator(tasks.get(config.task), prepared, judged), observer, stop):
+        raise stopped(run, trainer.progress.step)
+    if workers.rank == 0:
+        checkpoints.load_best(trainer)
+        save_weights(trainer, run)
+
+
+def stopped(run: RunDir, step: int) -> Stopped:
+    """The training of a run ended after a step, before its end."""
+    return Stopped(f"stopped after step {step:,}; resume with: {run.resume_command()}")
+
+
+def make_trainer(prepared: Prepared, recipe: Recipe, workers: Workers = Workers()) -> Trainer:  # noqa: B008
+    """The trainer of a supernet at its first step."""
+    net = place(Supernet(prepared.space, seed=recipe.seed, dropout=recipe.dropout), recipe)
+    strategy = make_strategy(recipe.strategy, prepared.space, recipe.seed, recipe.n_random, recipe.steps)
+    return Trainer(net, strategy, recipe, prepared.train, workers)
+
+
+def save_weights(trainer: Trainer, run: RunDir) -> None:
+    """Write the trained supernet. Raises InputError where that fails; the last checkpoint has all it needs."""
+    for left in run.path.glob(f".{run.weights_path.name}.*"):  # by a process that was killed
+        delete(left)
+    try:
+        with trainer.averaged() as model, whole(run.weights_path) as temporary:
+            save_tensors(model.state_dict(), temporary)
+    except (OSError, SafetensorError) as error:
+        raise InputError(str(run.weights_path), f"cannot be written ({str(error).splitlines()[0]}); resume with "
+                                                f"{run.resume_command()}") from None

@@ -1,0 +1,16 @@
+"""The result of a training for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nas.stages.train.run import TrainResult
+from search_spaces.errors import Command
+
+
+def summary(result: TrainResult) -> Iterator[str]:
+    """How long it was trained, and what can be done next."""
+    name, state = result.run.name, result.state
+    yield f"trained for {state.step:,} steps, {state.tokens:,} tokens: {result.run.weights_path}"
+    yield f"how good it is: {Command('evaluate', name)}; how well it ranks: {Command('rank', name)}"
+    yield f"what is next: {Command('search', name)}"

@@ -1,0 +1,1 @@
+"""Generate, classify and translate with a subnet."""

@@ -1,0 +1,1 @@
+"""Follow a run in a terminal."""

@@ -1,0 +1,110 @@
+"""How a run stands: reads its files and nothing else, so it may run anywhere they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nas import tasks
+from nas.core.measures import Measure
+from nas.core.metrics import read_rows
+from nas.core.run_dir import RunDir
+from nas.core.search_config import read_search
+from nas.core.trials import UNMEASURED
+from search_spaces.errors import Command
+from search_spaces.files.reading import csv_rows, number, read_text
+from supernet.train.checkpoint import newest_step
+
+REMEDY = f"{Command('search')} writes it again"
+
+
+@dataclass(frozen=True)
+class TrainingStatus:
+    """How far a training is."""
+
+    step: int
+    steps: int
+    tokens_per_s: float
+    seconds_left: float | None
+    losses: dict[str, float]
+
+
+@dataclass(frozen=True)
+class SearchStatus:
+    """How far a search is, and the points of its first quality and its first cost.
+
+    Args:
+        unmeasured: whether some of the costs rest on interpolated or estimated prices.
+    """
+
+    done: int
+    trials: int
+    failed: int
+    measures: tuple[Measure, Measure]
+    points: list[tuple[float, float]]
+    unmeasured: bool = False
+
+
+def training_status(run: RunDir) -> TrainingStatus | None:
+    """What `metrics.csv` and the newest checkpoint say, which come at steps of their own; None where neither does."""
+    step, values = newest_step(run.path / "checkpoints"), dict[str, float]()
+    for row in read_rows(run.path / "metrics.csv"):
+        step, values[row.metric] = max(step, row.step), row.value
+    if not values and not step:
+        return None
+    recipe = run.config().training
+    rate = values.get("train/tokens_per_s", 0.0)
+    tokens = recipe.batch_size * recipe.accumulate * run.space().context
+    left = (recipe.steps - step) * tokens / rate if rate and step < recipe.steps else None
+    losses = {name.rpartition("/")[2]: value for name, value in values.items() if "loss" in name}
+    return TrainingStatus(step, recipe.steps, rate, left, losses)
+
+
+def search_status(run: RunDir) -> SearchStatus | None:
+    """What `trials.csv` says; None where nothing was searched yet."""
+    path = run.path / "trials.csv"
+    if not path.is_file():
+        return None
+    config = read_search(run.path / "search.yaml")
+    objectives = config.measures(tasks.get(run.config().task))
+    quality = next((each for each in objectives if each.is_quality), objectives[0])
+    cost = next((each for each in objectives if each != quality), quality)
+    rows = _trials(path, (cost.name, quality.name))
+    whole = [row for row in rows if row["state"] == "COMPLETE" and row["estimated"] == "0"]
+    share = f"{UNMEASURED}:{cost.name}"
+    points = [(number(row[cost.name], f"{path}, {cost.name}", REMEDY),
+               number(row[quality.name], f"{path}, {quality.name}", REMEDY)) for row in whole]
+    return SearchStatus(sum(row["state"] != "PRUNED" for row in rows), config.trials,
+                     sum(row["state"] == "FAIL" for row in rows), (cost, quality),
+                     [point for point in points if all(map(math.isfinite, point))],
+                     any(number(row.get(share) or 0, f"{path}, {share}", REMEDY) > 0 for row in whole))
+
+
+def _trials(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    """The rows of `trials.csv`; a last one that is half written is left out."""
+    text = read_text(path, REMEDY)
+    cut = text[: text.rfind("\n") + 1]
+    return [row for _, row in csv_rows(cut, str(path), ("state", "estimated", *columns), REMEDY)]
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """How a run stands; what has not begun is None.
+
+    Args:
+        finished: whether nothing more will come: all that was requested is done.
+    """
+
+    path: Path
+    training: TrainingStatus | None
+    search: SearchStatus | None
+    finished: bool
+
+
+def run_status(run: RunDir) -> RunStatus:
+    """How a run stands now. Raises InputError where a file is damaged."""
+    training, search = training_status(run), search_status(run)
+    finished = training is not None and run.weights_path.is_file()
+    return RunStatus(run.path, training, search, finished and (search is None or search.done >= search.trials))

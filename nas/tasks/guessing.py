@@ -1,0 +1,318 @@
+"""Look at a user's files and guess how to read them: format, encoding, columns, splits, and the task they suit."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from nas.tasks.files import Row, lines_of, read_text
+from search_spaces.errors import InputError, Option
+from search_spaces.files.reading import parse_json
+
+ROWS = 1000
+"""Rows that a guess looks at."""
+MOST_CLASSES = 100
+CONSISTENT = 0.98
+"""The share of rows that have to have the same number of columns."""
+MOST_CONTROL = 0.01
+"""The share of control characters above which a file is not text."""
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
+DELIMITERS = {"tsv": "\t;,|", "csv": ",;\t|"}
+LABELLED = (
+    ("COARSE:fine text", r"[^\s:]+:\S+ .+", r"(?P<label>[^\s:]+):\S+ (?P<text>.*)"),
+    ("__label__NAME text", r"__label__\S+\s+.+", r"__label__(?P<label>\S+)\s+(?P<text>.*)"),
+    ("NUMBER text", r"[+-]?\d+[ \t]+\S.*", r"(?P<label>[+-]?\d+)[ \t]+(?P<text>.*)"),
+)
+"""Lines with a class at their beginning: what they are called, what all lines match, and how they are read."""
+NAMES = {"text": r"text|sentence|review|content|body|document|question|comment|message|tweet",
+         "label": r"label|class|category|stars|rating|sentiment|score|polarity|topic|target|y"}
+_SPLITS = {"train": ("train",), "valid": ("valid", "validation", "val", "dev"), "test": ("test",)}
+
+
+@dataclass(frozen=True)
+class Guess:
+    """How files may be read.
+
+    Args:
+        says: the format, in words.
+        task: the task they suit best.
+        data: the options of `nas train --data`, without columns.
+        columns: what a table calls its columns: names, or numbers from 1.
+        rows: the first rows as they are read.
+        picks: by option (text, label, source, target) the columns that it may be, the likeliest first.
+        notes: which files are used and which are not, where that is not what the user named.
+    """
+
+    says: str
+    task: str
+    data: dict[str, str]
+    columns: Row = ()
+    rows: list[Row] = field(default_factory=list)
+    picks: dict[str, Row] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def guess(paths: Sequence[str], task: str | None = None) -> Guess:
+    """How one file, a folder with splits, or two parallel files may be read. Raises InputError.
+
+    Args:
+        task: the task, where the user named it; one file is taken with its parallel file only for a translation.
+    """
+    if len(paths) > 2:
+        says = f"{len(paths)} paths are given; allowed: a file, a folder, or two parallel files"
+        raise InputError(Option("data"), says)
+    if len(paths) == 1 and Path(paths[0]).expanduser().is_dir():
+        folder, paths = Path(paths[0]).expanduser(), _of_folder(Path(paths[0]).expanduser())
+        found = _parallel(paths[0], paths[1], sure=False) if len(paths) == 2 else _single(paths[0])
+        return replace(found, notes=tuple(_unused(folder, paths, found)))
+    for partner in _partner(paths[0]) if len(paths) == 1 and task in (None, "translation") else ():
+        note = f"{partner} is read as its parallel file; name the task lm to train on {paths[0]} alone"
+        return replace(_parallel(paths[0], partner, sure=False), notes=(note,))
+    return _parallel(paths[0], paths[1]) if len(paths) == 2 else _single(paths[0])
+
+
+def _unused(folder: Path, paths: Sequence[str], found: Guess) -> Iterator[str]:
+    """A note where a folder holds files that are not read."""
+    names = {Path(path).name for path in paths}
+    starts = tuple(Path(found.data[split]).name.partition("*")[0] for split in _SPLITS if split in found.data)
+    rest = [path.name for path in sorted(folder.iterdir()) if path.is_file() and path.name not in names
+            and not path.name.startswith((".", *starts))]
+    if rest:
+        yield f"not used of {folder}: {', '.join(rest[:5])}{' ...' if len(rest) > 5 else ''}"
+
+
+def _of_folder(folder: Path) -> list[str]:
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    found = [str(path) for path in files if _split_of(path) == "train"] or [str(path) for path in files]
+    found.sort(key=lambda path: re.search(r"\.en\b", path) is None)
+    if len(found) == 1 or len(found) == 2 and not {*map(_ending, found)} & {"csv", "tsv", "jsonl"}:
+        return found
+    names = ", ".join(path.name for path in files[:6]) or "nothing"
+    raise InputError(str(folder), f"it is not clear which file to train on (it holds {names}); name the file, or two "
+                                  "parallel files")
+
+
+def _split_of(path: Path) -> str | None:
+    """The split that a file's name tells."""
+    words = re.split(r"[^a-z]+", path.name.lower())
+    return next((split for split, known in _SPLITS.items() if set(known) & set(words)), None)
+
+
+def _partner(path: str) -> Row:
+    """The parallel file of one such as `train.en`: the only other one that ends in another language."""
+    found = re.fullmatch(r"(.+?\.)([a-z]{2,3})((?:\.txt)?(?:\.gz)?)", Path(path).name)
+    if found is None or found[2] in ("txt", "tsv", "csv", "gz", "log", "md", "xml"):
+        return ()
+    others = [each for each in Path(path).expanduser().parent.glob("*")
+              if re.fullmatch(re.escape(found[1]) + "[a-z]{2,3}" + re.escape(found[3]), each.name)
+              and each.name != Path(path).name]
+    return (str(Path(path).parent / others[0].name),) if len(others) == 1 else ()
+
+
+def _parallel(first: str, second: str, sure: bool = True) -> Guess:
+    """Two files in step; where the user did not name both, either may be the source."""
+    encoding = next((name for name in map(_encoding, (first, second)) if name != "utf-8"), "utf-8")
+    sides = [lines_of(read_text(path, encoding)) for path in (first, second)]
+    if len(sides[0]) != len(sides[1]):
+        raise InputError(first, f"has {len(sides[0]):,} lines but {second} has {len(sides[1]):,}; parallel files have "
+                                "the same number")
+    before, parts, after = _common(first, second)
+    if before.endswith(".") and (not after or after.startswith(".")) and "*" not in before:
+        data, pair = {"train": before[:-1]}, (parts[0] + after, parts[1] + after)
+        names = {split: before[:-1].replace("train", word) for split, word in _others(before)
+                 if all(_exists(f"{before[:-1].replace('train', word)}.{part}{after}") for part in parts)}
+    else:
+        data, pair = {"train": f"{before}*{after}"}, parts
+        names = {split: f"{before}*{after}".replace("train", word) for split, word in _others(before + after)
+                 if all(_exists(f"{before}{part}{after}".replace("train", word)) for part in parts)}
+    extra = {} if encoding == "utf-8" else {"encoding": encoding}
+    return Guess(f"parallel files, {len(sides[0]):,} pairs", "translation", {**data, **names, **extra},
+                 pair, list(zip(*sides))[:3],
+                 {"source": pair if not sure else pair[:1], "target": pair[::-1] if not sure else pair[1:]})
+
+
+def _common(first: str, second: str) -> tuple[str, tuple[str, str], str]:
+    """Two paths as what they begin with, what differs, and what they end with; whole words differ."""
+    words = [re.findall(r"\w+|\W", path) for path in (first, second)]
+    n, m = 0, 0
+    while n < min(map(len, words)) and words[0][n] == words[1][n]:
+        n += 1
+    while m < min(map(len, words)) - n and words[0][-1 - m] == words[1][-1 - m]:
+        m += 1
+    parts = ["".join(each[n : len(each) - m]) for each in words]
+    if not all(parts):
+        raise InputError(first, f"{second} cannot be told from it by one word of its name; rename one of them")
+    return "".join(words[0][:n]), (parts[0], parts[1]), "".join(words[0][len(words[0]) - m :])
+
+
+def _others(text: str) -> Iterator[tuple[str, str]]:
+    """The other splits, and what may stand for `train` in the names of their files."""
+    if "train" in text:
+        yield from ((split, word) for split in ("test", "valid") for word in reversed(_SPLITS[split]))
+
+
+def _exists(path: str) -> bool:
+    return Path(path).expanduser().is_file()
+
+
+def _single(path: str) -> Guess:
+    encoding = _encoding(path)
+    text = read_text(path, encoding)
+    data = {"train": path, **_siblings(path), **({} if encoding == "utf-8" else {"encoding": encoding})}
+    lines = [line for line in lines_of(text)[: 2 * ROWS] if line.strip()][:ROWS]
+    return _jsonl(lines, path, data) or _labelled(lines, data) or _table(text, path, data) or Guess(
+        "plain text", "lm", data if _ending(path) not in ("tsv", "csv", "jsonl") else {**data, "format": "text"},
+        ("text",), [(line,) for line in lines[:3]])
+
+
+def _encoding(path: str) -> str:
+    """utf-8 where the file is that, utf-16 where it says so, and otherwise latin-1."""
+    try:
+        raw = Path(path).expanduser().read_bytes()
+        raw = gzip.decompress(raw) if path.endswith(".gz") else raw
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return "utf-16"
+        if len(_CONTROL.findall(raw)) > MOST_CONTROL * len(raw):
+            raise InputError(path, "is not text: it holds control characters throughout") from None
+        return "latin-1"
+    except (OSError, EOFError):
+        read_text(path)  # says what is wrong
+    return "utf-8"
+
+
+def _ending(path: str) -> str:
+    return Path(path.removesuffix(".gz")).suffix.removeprefix(".").lower()
+
+
+def _siblings(path: str) -> dict[str, str]:
+    """Files beside the training file that are named as its other splits."""
+    own = Path(path).expanduser()
+    found: dict[str, str] = {}
+    if _split_of(own) == "train":
+        for each in sorted(own.parent.iterdir()):
+            split = _split_of(each)
+            if each.is_file() and split not in (None, "train", *found) and _ending(each.name) == _ending(own.name):
+                found[str(split)] = str(Path(path).parent / each.name)
+    return found
+
+
+def _jsonl(lines: Sequence[str], path: str, data: dict[str, str]) -> Guess | None:
+    try:
+        records = [parse_json(line, path) for line in lines]
+    except ValueError:
+        return None
+    if not records or not all(isinstance(record, dict) for record in records):
+        return None
+    flat = [dict(_flat(record)) for record in records]
+    columns = tuple(name for name in flat[0] if all(name in each for each in flat))
+    rows: list[Row] = [tuple(each[name] for name in columns) for each in flat]
+    return _with_columns("JSON lines", columns, rows, data if _ending(path) == "jsonl" else {**data, "format": "jsonl"})
+
+
+def _flat(record: dict[str, object], before: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        elif isinstance(value, str | int | float):
+            yield f"{before}{name}", str(value)
+
+
+def _labelled(lines: Sequence[str], data: dict[str, str]) -> Guess | None:
+    for says, whole, pattern in LABELLED:
+        if lines and all(re.fullmatch(whole, line) for line in lines):
+            found = [match for line in lines if (match := re.fullmatch(pattern, line))]
+            labels = {match["label"] for match in found}
+            if 2 <= len(labels) <= min(MOST_CLASSES, max(len(lines) // 2, 2)):
+                rows: list[Row] = [(match["text"], match["label"]) for match in found[:3]]
+                return Guess(f"lines of the form {says!r}", "classification", {**data, "pattern": pattern},
+                             ("text", "label"), rows)
+    return None
+
+
+def _table(text: str, path: str, data: dict[str, str]) -> Guess | None:
+    for delimiter in DELIMITERS.get(_ending(path), "\t;|,"):
+        rows = _rows(text, delimiter)
+        widths = [len(row) for row in rows]
+        usual = statistics.mode(widths) if widths else 0
+        enough = len(rows) > 2 and usual > 1 and widths.count(usual) >= CONSISTENT * len(rows)
+        if enough and (delimiter != "," or _ending(path) == "csv"):
+            kind = "tsv" if delimiter == "\t" else "csv"
+            options = {} if _ending(path) == kind else {"format": kind}
+            options |= {} if delimiter in "\t," else {"delimiter": delimiter}
+            return _of_table(kind, [row for row in rows if len(row) == usual], {**data, **options})
+    return None
+
+
+def _rows(text: str, delimiter: str) -> list[Row]:
+    """The first rows; quotes are ordinary characters beside tabs, as in the files of GLUE."""
+    if delimiter == "\t":
+        return [tuple(line.split("\t")) for line in lines_of(text)[:ROWS] if line.strip()]
+    found: list[Row] = []
+    try:
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True):
+            found += [tuple(row)] if row else []
+            if len(found) == ROWS:
+                break
+    except csv.Error:
+        return []
+    return found
+
+
+def _of_table(kind: str, rows: list[Row], data: dict[str, str]) -> Guess:
+    first, rest = tuple(cell.strip() for cell in rows[0]), rows[1:]
+    if _is_header(first, rest):
+        return _with_columns(f"{kind.upper()} with a line of column names", first, rest, data)
+    columns = tuple(str(i + 1) for i in range(len(first)))
+    return _with_columns(f"{kind.upper()} without a line of column names", columns, rows, {**data, "header": "false"})
+
+
+def _is_header(first: Row, rest: Sequence[Row]) -> bool:
+    """Names are short, different, no numbers, and no values of their columns."""
+    if len(set(first)) < len(first) or any(not name or len(name) > 40 or _is_number(name) for name in first):
+        return False
+    return not any(name in {row[i].strip() for row in rest} for i, name in enumerate(first))
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[+-]?\d+([.,]\d+)?", text.strip()) is not None
+
+
+def _with_columns(says: str, columns: Row, rows: list[Row], data: dict[str, str]) -> Guess:
+    cells = {name: [row[i] for row in rows] for i, name in enumerate(columns)}
+    length = {name: statistics.mean(map(len, values)) for name, values in cells.items()}
+    texts = sorted((name for name in columns if not all(map(_is_number, cells[name]))),
+                   key=lambda name: (not _is_named("text", name), -length[name]))
+    long = [name for name in sorted(texts, key=lambda name: -length[name])
+            if length[name] >= 0.6 * max(length.values())]
+    texts = list(dict.fromkeys([*(name for name in texts if _is_named("text", name)), *long])) or list(columns)
+    labels = [name for name in _labels(cells) if name != texts[0]]
+    found = Guess(says, "classification", data, columns, rows[:3],
+                  {"text": tuple(texts), "label": tuple(labels)})
+    if labels:
+        return found
+    if len(long) == 2:
+        pair = tuple(name for name in columns if name in long)
+        return Guess(says, "translation", data, columns, rows[:3], {"source": pair, "target": pair[::-1]})
+    return Guess(says, "lm", data, columns, rows[:3], {"text": tuple(texts)})
+
+
+def _labels(cells: dict[str, list[str]]) -> list[str]:
+    """Columns with few values that come again and again, the likeliest first."""
+    def likely(name: str) -> tuple[bool, bool, int]:
+        return not _is_named("label", name), not all(map(_is_number, cells[name])), len(set(cells[name]))
+
+    few = [name for name, values in cells.items() if all(value.strip() for value in values)
+           and 2 <= len(set(values)) <= min(MOST_CLASSES, len(values) // 2)]
+    return sorted(few, key=likely)
+
+
+def _is_named(role: str, name: str) -> bool:
+    return re.search(rf"(^|[^a-z])({NAMES[role]})s?($|[^a-z])", name.lower()) is not None

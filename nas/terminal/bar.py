@@ -1,0 +1,122 @@
+"""The progress bar of every command: live on a terminal, a line now and then in a file or a job's log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from time import monotonic
+
+from rich.console import Console
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+ROOMY, WIDE, NARROW = 112, 40, 10
+"""Columns of a terminal from which on a bar is wide, and the columns of a wide and of a narrow bar."""
+INDENT, MOST = 2, 10_000
+"""Columns before figures that are below a bar; columns that are enough for everything."""
+EVERY_S = 30.0
+"""How often a bar that cannot move on its line is printed anew."""
+MEMORY_S = 3600.0
+"""How far back the speed is taken from, at most: a step may take minutes."""
+
+
+class _Works(Progress):
+    """Bars with their figures beside them, or below where a terminal is too narrow: nothing is cut off."""
+
+    def make_tasks_table(self, tasks: Iterable[Task]) -> Table:
+        """All works, one below the other."""
+        works = list(tasks)
+        beside = super().make_tasks_table(works)
+        if not works or self._needs(beside) <= self.console.width:
+            return beside
+        made = Table.grid()
+        for work in works:
+            line = Table.grid(padding=(0, 1))
+            line.add_row(*(column(work) for column in self.columns
+                           if isinstance(column, ProgressColumn) and not isinstance(column, _Figures)))
+            made.add_row(line)
+            made.add_row(Padding(Text(str(work.fields["figures"])), (0, 0, 0, INDENT)))
+        return made
+
+    def _needs(self, what: Table) -> int:
+        return Measurement.get(self.console, self.console.options.update(width=MOST), what).maximum
+
+
+class _Figures(TextColumn):
+    """What is said of a work beside its bar."""
+
+    def __init__(self) -> None:
+        super().__init__("{task.fields[figures]}")
+
+
+class WorkBar:
+    """What is done of one or more works, some figures and the time left; drawn as a bar where it can move.
+
+    Args:
+        counts: whether "done/all" is shown; not where the amount is in seconds.
+    """
+
+    def __init__(self, console: Console, *, counts: bool = True) -> None:
+        self.counts = counts
+        self._live = console.is_jupyter or (console.is_terminal and not console.is_dumb_terminal)
+        columns: list[ProgressColumn] = [TextColumn("{task.description}")]
+        columns += [BarColumn(WIDE if console.width >= ROOMY else NARROW)] if self._live else []
+        columns += [MofNCompleteColumn()] if counts else []
+        columns += [_Figures(), TimeRemainingColumn(elapsed_when_finished=True)]
+        self.progress = _Works(*columns, console=console, speed_estimate_period=MEMORY_S)
+        self._printed = monotonic()
+
+    def __enter__(self) -> WorkBar:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Show the bar."""
+        self.progress.start()
+
+    def stop(self) -> None:
+        """Leave it as it is."""
+        self.progress.stop()
+
+    def add(self, what: str, total: float, done: int = 0, figures: str = "") -> TaskID:
+        """One more work."""
+        return self.progress.add_task(what, total=total, completed=done, figures=figures)
+
+    def move(self, task: TaskID, by: float = 1) -> None:
+        """So much more is done."""
+        self.progress.advance(task, by)
+        self._line()
+
+    def move_to(self, task: TaskID, done: float) -> None:
+        """So much is done in all."""
+        self.progress.update(task, completed=done)
+        self._line()
+
+    def say(self, task: TaskID, figures: str) -> None:
+        """Show these figures from now on."""
+        self.progress.update(task, figures=figures)
+
+    def finish(self, task: TaskID) -> None:
+        """All is done, sooner than expected."""
+        self.progress.update(task, completed=self.progress.tasks[task].total)
+
+    def _line(self) -> None:
+        """Where the bar cannot move, print it; Rich prints it at the end."""
+        if not self._live and monotonic() - self._printed >= EVERY_S and not self.progress.finished:
+            self._printed = monotonic()
+            left = [task for task in self.progress.tasks if not task.finished]
+            self.progress.console.print(self.progress.make_tasks_table(left))

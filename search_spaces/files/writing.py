@@ -1,0 +1,117 @@
+"""Files and folders that are there whole or not at all, also after a power cut."""
+
+from __future__ import annotations
+
+import glob
+import os
+import platform
+import re
+import shutil
+import stat
+import time
+import uuid
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_NAME = re.compile(r"\..+\.(?:(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-)?[0-9a-f]{8}")
+"""What is not finished is called so: after its name come the machine and the process that write it; files of earlier
+versions have neither."""
+_OLD_S = 86400.0
+"""After so long an unfinished file of an unknown process counts as abandoned."""
+_writing: set[str] = set()
+"""Names of what this process is writing."""
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Where to write what shall be at `path`: it gets its name when the block ends and it is on the disk.
+
+    After an error nothing is left of it; what a killed process left of it is deleted. Several processes may write the
+    same path at once: the last one counts.
+    """
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        _delete_left(left)
+    temporary = path.with_name(f".{path.name}.{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:8]}")
+    _writing.add(temporary.name)
+    try:
+        yield temporary
+        for each in (*temporary.rglob("*"), temporary):
+            _usual_mode(each)
+            _flush(each)
+        temporary.rename(path)
+        _flush(path.parent)
+    except BaseException:
+        delete(temporary)
+        raise
+    finally:
+        _writing.discard(temporary.name)
+
+
+def sweep(folder: Path) -> None:
+    """Delete what killed processes left in a folder and the folders in it."""
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not _delete_left(Path(parent, name))]
+        for name in files:
+            _delete_left(Path(parent, name))
+
+
+def delete(path: Path) -> None:
+    """Delete a file or a folder, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _delete_left(path: Path) -> bool:
+    """Delete an abandoned unfinished file or folder; whether it was one."""
+    found = _NAME.fullmatch(path.name)
+    if found is None or path.name in _writing:
+        return False
+    with suppress(OSError):
+        own = found["machine"] == _machine()
+        left = not _runs(int(found["process"])) if own else time.time() - path.stat().st_mtime > _OLD_S
+        if left:
+            delete(path)
+        return left
+    return False
+
+
+def _machine() -> str:
+    return f"{zlib.crc32(platform.node().encode()):08x}"
+
+
+def _runs(process: int) -> bool:
+    """Whether there is such a process beside this one: what this one is writing is known."""
+    if process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
+
+
+def _usual_mode(path: Path) -> None:
+    """Let those read a file who can read the others: libraries that write through a temporary file give it to its
+    owner alone."""
+    if stat.S_IMODE(path.stat().st_mode) == 0o600:
+        probe = path.with_name(f"{path.name}.mode")
+        try:  # what the umask makes of a new file: the umask itself can only be read by setting it
+            os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            path.chmod(stat.S_IMODE(probe.stat().st_mode))
+        finally:
+            probe.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    """Bring a file or folder to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,22 @@
+"""Public names of a package that are imported where they are used, not where the package is."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package: `__getattr__ = lazy(__name__, {"Supernet": "supernet.supernet"})`.
+
+    Args:
+        homes: the module that defines each public name. None has the name of a module of the package: whoever imports
+            that would put it in the name's place.
+    """
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(homes[name]), name)
+
+    return get

@@ -1,0 +1,1 @@
+"""SearchSpace and its parts."""

@@ -1,0 +1,105 @@
+"""Every unit that can occur in a space, by the place its weights live: what a supernet stores and a device times."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from search_spaces.block import BlockConfig, head_facts
+from search_spaces.kind import Facts, Value
+from search_spaces.space.choices import (
+    STACK_ROLES,
+    Pairs,
+    alternatives,
+    first_block,
+    scaled_at,
+    scalings,
+    stack_assignments,
+)
+from search_spaces.space.dimensions import StackSpace
+from search_spaces.space.layers import Sharing
+from search_spaces.space.search_space import SearchSpace
+from search_spaces.units import Outline, Place, Unit, walk
+
+Owners = dict[tuple[int, str], list[Pairs]]
+"""(slot, role) that can own weights -> what scaling can give a block there."""
+
+
+def inventory(space: SearchSpace) -> dict[str, tuple[Unit, ...]]:
+    """Path -> the units that can stand there, in a fixed order."""
+    found: dict[str, dict[Unit, None]] = defaultdict(dict)
+    owners = {name: _owners(space, stack) for name, stack in space.stacks.items()}
+    rank = {path: i for i, path in enumerate(_ordered(owners))}
+    for settings in space.every_settings():
+        for step in sorted(walk(_outline(space, settings, owners)), key=lambda step: rank[step.path]):
+            found[step.path][step.unit] = None
+    return {path: tuple(units) for path, units in found.items()}
+
+
+def _outline(space: SearchSpace, settings: dict[str, Value], owners: dict[str, Owners]) -> Outline:
+    """What all architectures of a space with these settings are made of."""
+    facts = space.facts(settings, False)
+    ends: list[tuple[BlockConfig, Sequence[BlockConfig]]] = []
+    for extra in dict.fromkeys(first_block(scaling) for _, scaling in scalings(space)):
+        for embedding in alternatives(space.embedding, None, facts, extra, ()):
+            heads = alternatives(space.head, None, head_facts(facts, embedding), extra, ())
+            ends.append((embedding, tuple(heads)))
+    stacks: dict[str, Sequence[Place]] = {}
+    for name, stack in space.stacks.items():
+        known = space.facts(settings, causal=name == "decoder")
+        stacks[name] = [Place(role, slot, slot, tuple(_blocks(stack, role, slot, places, known)), optional=True)
+                        for (slot, role), places in sorted(owners[name].items(), key=lambda each: each[0][0])]
+    outline = Outline(facts, bool(settings["share_inputs"]), ends, stacks)
+    return outline._replace(stacks={name: _on_every_share(outline, name, stack)
+                                    for name, stack in space.stacks.items()})
+
+
+def _on_every_share(outline: Outline, name: str, stack: StackSpace) -> Sequence[Place]:
+    """The places of a stack. Layers that share weights run on what is left where each of them stands, so that every
+    place may see every share of the tokens."""
+    places = outline.stacks[name]
+    if stack.sharing.choices() == ("none",) or not any(place.role == "between" and place.blocks for place in places):
+        return places
+    steps = walk(outline._replace(ends=(), stacks={name: places}))
+    shares = tuple(dict.fromkeys((1.0, *(step.unit.share for step in steps))))
+    return [place._replace(shares=shares) for place in places]
+
+
+def _ordered(owners: dict[str, Owners]) -> list[str]:
+    """All paths, in the order in which a supernet stores them: the rounding of sums over all weights depends on it."""
+    found = ["embedding", "target_embedding", "head"]
+    for name, places in owners.items():
+        found.append(f"{name}.norm")
+        for slot, role in places:
+            found += [f"{name}.{slot}.{role}", *([f"{name}.{slot}.restore"] if role == "between" else [])]
+    return found
+
+
+def _owners(space: SearchSpace, stack: StackSpace) -> Owners:
+    """The places of a stack that can own weights, in the order in which smaller depths have them."""
+    found: dict[tuple[int, str], dict[Pairs, None]] = defaultdict(dict)
+    modes = [Sharing.parse(text) for text in stack.sharing.choices()]
+    for _, scaling in scalings(space):
+        for kept in stack.kept_sets(scaling):
+            for position, slot in enumerate(kept):
+                for part, roles in STACK_ROLES.items():
+                    if any(mode.leader(part, position) == position for mode in modes):
+                        for role in roles:
+                            found[slot, role][scaled_at(scaling, position, len(kept))] = None
+            if scaling is None and len(found) == stack.slots * sum(map(len, STACK_ROLES.values())):
+                break
+    return {place: list(extras) for place, extras in found.items()}
+
+
+def _blocks(stack: StackSpace, role: str, slot: int, places: list[Pairs], facts: Facts) -> dict[BlockConfig, None]:
+    found: dict[BlockConfig, None] = {}
+    for fixed in stack_assignments(stack):
+        family = stack.family
+        for name in (fixed[family.name],) if family.name in fixed else family.choices(slot):
+            part = stack.layers[str(name)].get(role)
+            if part is None:
+                continue
+            for extra in places:
+                at = None if part.uniform else slot
+                found |= dict.fromkeys(alternatives(part, at, facts, extra, tuple(fixed.items())))
+    return found

@@ -1,0 +1,1 @@
+"""Quantisation and pruning of plain models."""

@@ -1,0 +1,159 @@
+"""Runs a plan: one function runs a unit by its role, one loop runs the steps.
+
+The plain model, the supernet, decoding, the encoder alone, the Hugging Face modelling file, the MAC counter and the
+profiler all run units through this file, so a new role is added here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from search_spaces.units import LENGTHS, SUBLAYERS
+from supernet.call import Call, Record, State
+from supernet.parts import PlannedStep, UnitParts
+
+
+@dataclass(frozen=True)
+class PassInputs:
+    """What a pass over a plan, or over one of its stacks, starts from.
+
+    Args:
+        tokens: (batch, n) ids; of the source for seq2seq. None where only the decoder of a seq2seq model runs.
+        target: (batch, m) ids the decoder reads, for seq2seq.
+        mask: (batch, n), true where a real token stands; None where all are real.
+        target_mask: as `mask`, of the target.
+        types: (batch, n) token types.
+        memory: the encoder's output, where only the decoder runs.
+        position: how many tokens came before these.
+        states: for decoding, what each sub-layer remembers, in the order they run; None where sequences are whole.
+    """
+
+    tokens: Tensor | None
+    target: Tensor | None = None
+    mask: Tensor | None = None
+    target_mask: Tensor | None = None
+    types: Tensor | None = None
+    memory: Tensor | None = None
+    position: int = 0
+    states: Sequence[tuple[Tensor, ...]] | None = None
+
+    def enter(self, stack: str, memory: Tensor | None) -> tuple[Any, Call]:
+        """The ids that a stack reads, and the surroundings of its sub-layers."""
+        if stack == "decoder" and self.target is not None:
+            return self.target, Call(mask=self.target_mask, memory=memory, memory_mask=self.mask, target=True,
+                                     position=self.position)
+        return self.tokens, Call(mask=self.mask, types=self.types, position=self.position)
+
+
+@dataclass
+class PassResult:
+    """What a pass gives.
+
+    Args:
+        x: the output of the last step that ran.
+        features: the states after every layer.
+        records: what the blocks of each layer reported, where records were kept.
+        states: what each sub-layer remembers now, for decoding.
+    """
+
+    x: Any = None
+    features: list[Tensor] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    states: list[tuple[Tensor, ...]] = field(default_factory=list)
+
+
+def run_unit(role: str, unit: nn.Module, x: Tensor, call: Call, tied: Mapping[str, Tensor]) -> tuple[Tensor, Call]:
+    """Run one unit alone; the next one gets the returned hidden states and surroundings.
+
+    Args:
+        unit: its plain module.
+        x: hidden states (batch, n, width); for an embedding the ids (batch, n).
+        tied: the embedding's tensors by name, for a head that ties.
+    """
+    if role not in SUBLAYERS:
+        return _run_role(role, unit, x, call, tied)
+    streams, call = _run_role(role, unit, unit.enter(x), call, tied)  # type: ignore[operator]
+    return unit.leave(streams), call  # type: ignore[operator]
+
+
+def _run_role(role: str, unit: Callable[..., Any], x: Any, call: Call, tied: Mapping[str, Tensor]) -> tuple[Any, Call]:
+    """As `run_unit`, but a sub-layer takes and gives the streams of its residual."""
+    if role in SUBLAYERS:
+        return unit(x, call), call
+    if role == "embedding":
+        before = (call.position,) if call.position else ()
+        return unit(x, call.types, call.target, *before), call
+    if role in LENGTHS:
+        x, call = unit(x, call)
+        return x, call
+    if role == "head":
+        return unit(x, call.mask, tied), call
+    return unit(x), call
+
+
+def drive(steps: Iterable[PlannedStep], parts: UnitParts, inputs: PassInputs, *, head: bool = True,
+          keep_records: bool = False, recompute: bool = False) -> PassResult:
+    """Run steps in their order.
+
+    Args:
+        head: whether the head runs, too.
+        keep_records: whether blocks report attention maps and auxiliary losses.
+        recompute: whether sub-layers are recomputed in the backward pass instead of kept.
+    """
+    done, remembered = PassResult(inputs.memory), iter(inputs.states or ())
+    call, embedding = Call(), None
+    residual: Any = None  # of the streams that x stands for; None where x is what it seems
+    for step in steps:
+        before, residual = residual, parts.residual(step) if step.role in SUBLAYERS else None
+        if type(before) is not type(residual):
+            done.x = _switched(done.x, before, residual)
+        if step.role == "embedding":
+            done.x, call = inputs.enter(step.stack, done.x)
+            embedding = step
+        elif step.role == "head" and not head:
+            continue
+        elif step.role == "mixer" and keep_records:
+            done.records.append(Record())
+            call = replace(call, record=done.records[-1])
+        if step.role in SUBLAYERS and inputs.states is not None:
+            call = replace(call, state=State(next(remembered)))
+        run = _recomputed if recompute and step.role in SUBLAYERS else _run
+        tied = parts.tensors(embedding) if step.ties and embedding is not None else {}
+        done.x, call = run(parts, step, done.x, call, tied)
+        if step.role in SUBLAYERS and call.state is not None:
+            done.states.append(call.state.tensors)
+        if step.role == "ffn":
+            done.features.append(residual.leave(done.x))
+    done.x = _switched(done.x, residual, None)
+    return done
+
+
+def _switched(x: Any, before: Any, residual: Any) -> Any:
+    """Leave the streams of one residual, and enter those of another; None has hidden states only."""
+    x = x if before is None else before.leave(x)
+    return x if residual is None else residual.enter(x)
+
+
+def _run(parts: UnitParts, step: PlannedStep, x: Any, call: Call, tied: Mapping[str, Tensor]) -> tuple[Any, Call]:
+    return _run_role(step.role, lambda *given: parts.call(step, *given), x, call, tied)
+
+
+def _recomputed(parts: UnitParts, step: PlannedStep, x: Any, call: Call,
+                tied: Mapping[str, Tensor]) -> tuple[Any, Call]:
+    """As `_run`, keeping the input only: the backward pass computes the rest again."""
+
+    def run(x: Any) -> tuple[Any, list[Tensor], list[Tensor]]:
+        record = Record() if call.record else None  # blocks append: the second run must not append again
+        y, _ = _run(parts, step, x, replace(call, record=record), tied)
+        return (y, record.attention, record.aux_loss) if record else (y, [], [])
+
+    y, attention, aux_loss = checkpoint(run, x, use_reentrant=False)
+    if call.record:
+        call.record.attention.extend(attention)
+        call.record.aux_loss.extend(aux_loss)
+    return y, call

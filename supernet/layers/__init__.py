@@ -1,0 +1,1 @@
+"""Plain modules that several blocks share."""

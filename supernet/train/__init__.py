@@ -1,0 +1,1 @@
+"""Training supernets and plain models."""

@@ -1,0 +1,141 @@
+"""Checkpoints: safetensors and JSON in one folder each, whole or not there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+
+from pydantic import TypeAdapter
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from search_spaces.errors import InputError
+from search_spaces.files.reading import checked, read_table
+from search_spaces.files.writing import whole
+from supernet.train.step import Progress, Trainer
+
+SCHEMA_VERSION = 1
+PREFIX = "step-"
+_PROGRESS = TypeAdapter(Progress)
+
+
+class Checkpoints:
+    """The checkpoints of one run, each a folder `step-N`; the newest `keep` stay, and with patience the best.
+
+    A checkpoint is written under another name and renamed when it is complete, and renamed before it is
+    deleted, so that a folder `step-N` is always whole, whenever the process dies.
+    """
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self.folder, self.keep = folder, keep
+
+    def save(self, trainer: Trainer) -> Path:
+        """Write a checkpoint. Raises InputError where that fails; the ones before are intact."""
+        final = self._of(trainer.progress.step)
+        if final.exists():
+            return final
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._sweep()
+            with whole(final) as folder:
+                folder.mkdir()
+                save_tensors(trainer.tensors(), folder / "state.safetensors")
+                state = {"schema_version": SCHEMA_VERSION, "progress": asdict(trainer.progress)}
+                (folder / "state.json").write_text(json.dumps(state, indent=2) + "\n", "utf-8")
+        except (OSError, SafetensorError) as error:
+            raise InputError(str(final), f"cannot be written ({_reason(error)}); {self._survivor()}") from None
+        best = self._of(trainer.progress.best_step) if trainer.recipe.patience else None
+        for old in self.all()[: -self.keep]:
+            if old != best:
+                old.rename(old.with_name("." + old.name))
+        self._sweep()
+        return final
+
+    def all(self) -> list[Path]:
+        """Every complete checkpoint, oldest first; what else stands there is not ours."""
+        return sorted((path for path in self.folder.glob(f"{PREFIX}*") if _step_text(path).isdecimal()),
+                      key=lambda path: int(_step_text(path)))
+
+    def load_newest(self, trainer: Trainer) -> bool:
+        """Bring a trainer to the newest checkpoint; false where there is none.
+
+        Raises:
+            InputError: it is damaged, or of another space or recipe.
+        """
+        found = self.all()
+        if found:
+            _load(found[-1], trainer)
+        return bool(found)
+
+    def load_best(self, trainer: Trainer) -> None:
+        """Bring a trainer with patience to the step of its best evaluation, if it had any. Raises InputError."""
+        if trainer.recipe.patience and trainer.progress.best_loss is not None:
+            _load(self._of(trainer.progress.best_step), trainer)
+
+    def _of(self, step: int) -> Path:
+        return self.folder / f"{PREFIX}{step:08d}"
+
+    def _survivor(self) -> str:
+        found = self.all()
+        return f"{found[-1].name} is intact" if found else "there is none before it"
+
+    def _sweep(self) -> None:
+        """Delete what a killed process left: unfinished ones, and those on their way out."""
+        for path in self.folder.glob(f".{PREFIX}*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _load(folder: Path, trainer: Trainer) -> None:
+    tensors, progress = load_tensors(folder / "state.safetensors"), read_progress(folder / "state.json")
+    try:
+        trainer.load(tensors, progress)
+    except (KeyError, RuntimeError):
+        raise InputError(str(folder), "does not fit the space and the settings of the run; it was started with "
+                                      "others") from None
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write tensors, wherever they live, to a safetensors file."""
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path,
+              {"schema_version": str(SCHEMA_VERSION)})
+
+
+REMEDY = "delete its folder to resume from the checkpoint before"
+
+
+def load_tensors(path: Path, remedy: str = REMEDY) -> dict[str, Tensor]:
+    """Read a safetensors file onto the CPU. Raises InputError, with what helps, where it is damaged."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise InputError(str(path), f"cannot be read ({_reason(error)}); {remedy}") from None
+
+
+def newest_step(folder: Path) -> int:
+    """The step of the newest checkpoint; 0 where there is none."""
+    found = Checkpoints(folder, keep=1).all()
+    return int(_step_text(found[-1])) if found else 0
+
+
+def read_progress(path: Path) -> Progress:
+    """Read a checkpoint's JSON. Raises InputError where it is damaged."""
+    data = read_table(path, REMEDY)
+    known, progress = {field.name for field in fields(Progress)}, data.get("progress")
+    if data.get("schema_version") != SCHEMA_VERSION or not isinstance(progress, dict) or set(progress) != known:
+        raise InputError(str(path), f"has another schema; this program reads schema_version {SCHEMA_VERSION}; {REMEDY}")
+    found = checked(_PROGRESS, progress, str(path), REMEDY)
+    if min(found.step, found.tokens, found.skipped, found.best_step) < 0:
+        raise InputError(str(path), f"is damaged (step {found.step}, best step {found.best_step}); {REMEDY}")
+    return found
+
+
+def _step_text(path: Path) -> str:
+    return path.name.removeprefix(PREFIX)
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error).splitlines()[0]

@@ -1,0 +1,66 @@
+"""How a model is trained: every setting of the training loop, with its default and what is allowed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from supernet.train.strategy import STRATEGIES
+
+
+class Recipe(BaseModel):
+    """Settings of one training. Two trainings with equal recipes, data and code give equal weights on a CPU."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    seed: int = Field(0, ge=0, lt=2**63, description="of weights, data order, architectures and dropout")
+    steps: int = Field(1000, ge=1, description="optimiser steps")
+    batch_size: int = Field(16, ge=1, description="sequences of one forward pass, over all workers")
+    accumulate: int = Field(1, ge=1, description="forward passes whose gradients make one step")
+
+    strategy: Literal[tuple(STRATEGIES)] = Field(  # type: ignore[valid-type]
+        "sandwich", description="which architectures train in a step")
+    n_random: int = Field(2, ge=0, description="random architectures beside the largest and smallest")
+    distill: float = Field(0.5, ge=0, le=1, description="share of the largest's soft targets in the others' loss")
+    layerdrop: float = Field(0.0, ge=0, lt=1, description="rate at which layers are left out while training")
+    dropout: float = Field(0.1, ge=0, lt=1, description="rate of every dropout")
+
+    lr: float = Field(1e-3, gt=0, description="greatest learning rate")
+    warmup: int = Field(100, ge=0, description="steps in which the learning rate rises")
+    final_lr: float = Field(0.1, ge=0, le=1, description="share of the learning rate the cosine ends at")
+    weight_decay: float = Field(0.1, ge=0, description="of AdamW; norms and biases have none")
+    beta2: float = Field(0.98, ge=0, lt=1, description="decay of AdamW's squared gradients")
+    clip: float = Field(1.0, ge=0, description="greatest norm of the gradient; 0: any")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the labels spread over all classes")
+    ema: float = Field(0.0, ge=0, lt=1, description="decay of the averaged weights; 0: none are kept")
+
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps, ...")
+    precision: Literal["auto", "fp32", "bf16", "fp64"] = Field(
+        "auto", description="auto: bf16 on CUDA devices that compute in it, else fp32")
+    checkpointing: bool = Field(False, description="recompute layers in the backward pass: less memory, more time")
+
+    evaluate_every: int = Field(250, ge=0, description="steps between evaluations; 0: at the end only")
+    evaluate_limit: int = Field(200, ge=0, description="validation examples of such an evaluation, drawn once; 0: all")
+    patience: int = Field(
+        0, ge=0, description="evaluations without a better loss before training ends with the best weights; 0: never")
+    checkpoint_every: int = Field(250, ge=1, description="steps between checkpoints")
+    keep: int = Field(2, ge=1, description="checkpoints kept")
+    log_every: int = Field(10, ge=1, description="steps between rows of metrics.csv")
+    bad_steps: int = Field(10, ge=1, description="steps in a row without a finite gradient after which training stops")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _switches_are_no_numbers(cls, value: Any, info: ValidationInfo) -> Any:
+        """True would be taken for 1, as in `steps: yes` of a YAML file."""
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+            raise ValueError("true and false are for switches")
+        return value
+
+    def learning_rate(self, step: int) -> float:
+        """The rate of a step, counted from 0: a linear rise, then half a cosine."""
+        if step < self.warmup:
+            return self.lr * (step + 1) / self.warmup
+        done = (step - self.warmup) / max(self.steps - self.warmup, 1)
+        return self.lr * (self.final_lr + (1 - self.final_lr) * (1 + math.cos(math.pi * done)) / 2)

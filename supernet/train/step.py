@@ -1,0 +1,313 @@
+"""One training loop for supernets and plain models.
+
+Everything random in a step (data, architectures, dropped layers, dropout) is a function of the seed and
+the step, so that the state of a training is its tensors and a few numbers: see `Trainer.tensors` and `Progress`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
+
+from search_spaces.architecture import Architecture
+from search_spaces.errors import InputError
+from supernet.batch import Batch, Split
+from supernet.room import check_room, tensor_bytes
+from supernet.supernet import Supernet
+from supernet.train.losses import label_loss, labelled, soft_loss, soft_targets
+from supernet.train.parallel import Workers
+from supernet.train.recipe import Recipe
+from supernet.train.strategy import Strategy, drop_layers, generator
+from supernet.transformer import Transformer
+
+
+class DivergedError(InputError):
+    """Too many steps in a row had no finite gradient."""
+
+
+@dataclass
+class Progress:
+    """Where a training stands: with the tensors, all that a checkpoint holds."""
+
+    step: int = 0
+    tokens: int = 0
+    skipped: int = 0
+    skipped_in_a_row: int = 0
+    best_loss: float | None = None
+    best_step: int = 0
+    evaluations_since_best: int = 0
+    stopped_early: bool = False
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What one step did.
+
+    Args:
+        losses: of each architecture against the labels (the first) or its targets, or of each part of a lesson; mean
+            over labels.
+        names: what the first of them are.
+        tokens: read by all workers, each counted once however many architectures saw it.
+    """
+
+    step: int
+    losses: tuple[float, ...]
+    names: tuple[str, ...]
+    grad_norm: float
+    learning_rate: float
+    tokens: int
+    skipped: bool
+
+
+class Lesson(nn.Module):
+    """What a plain model learns from instead of the labels alone; its own weights are trained along and saved.
+
+    Args:
+        parts: what its losses are.
+    """
+
+    def __init__(self, parts: Sequence[str]) -> None:
+        super().__init__()
+        self.parts = tuple(parts)
+
+    def weights(self, done: float) -> Sequence[float]:
+        """What each part counts when that share of the steps is done."""
+        raise NotImplementedError
+
+    def losses(self, trainer: Trainer, arch: Architecture, batch: Batch) -> tuple[Tensor, ...]:
+        """The loss of each part on a batch, summed over its labels or taken as often as it has labels."""
+        raise NotImplementedError
+
+
+@dataclass
+class Trainer:
+    """Trains a supernet, or a plain model, step by step.
+
+    Args:
+        model: on its device, in the type its weights keep.
+        strategy: the architectures of each step; of a plain model its own.
+        lesson: what a plain model learns from, where it is not the labels alone.
+    """
+
+    model: Supernet | Transformer
+    strategy: Strategy
+    recipe: Recipe
+    data: Split
+    workers: Workers = field(default_factory=Workers)
+    progress: Progress = field(default_factory=Progress)
+    lesson: Lesson | None = None
+
+    def __post_init__(self) -> None:
+        self.named = dict(self.model.named_parameters())
+        self.device = next(iter(self.named.values())).device
+        if self.lesson is not None:
+            self.named |= {f"lesson.{name}": parameter for name, parameter in self.lesson.named_parameters()}
+        self.model.checkpointing = self.recipe.checkpointing
+        copies, more = (4, ", and averaged weights,") if self.recipe.ema else (3, "")
+        check_room("training", copies * tensor_bytes(self.named.values()), f"gradients and moments of AdamW{more}",
+                   self.device, "use a smaller width, vocab_size or context")
+        self.optimiser = make_optimiser(self.named, self.recipe)
+        self.averages = {name: p.detach().clone() for name, p in self.named.items()} if self.recipe.ema else {}
+        self.sums: dict[str, Tensor] = {}
+        self.reached: set[Tensor] = set()
+        for parameter in self.named.values():
+            parameter.register_post_accumulate_grad_hook(self.reached.add)  # type: ignore[no-untyped-call]
+
+    def step(self) -> StepReport:
+        """Take one optimiser step. Raises DivergedError after too many without a finite gradient."""
+        recipe, step = self.recipe, self.progress.step
+        batches = [self.data.batch(step * recipe.accumulate + i, recipe.batch_size, recipe.seed)
+                   for i in range(recipe.accumulate)]
+        n_labels = max(sum(batch.n_labels for batch in batches), 1)
+        rng = generator(recipe.seed, "layerdrop", step)
+        archs = tuple(drop_layers(arch, recipe.layerdrop, rng) for arch in self.strategy.draw(step))
+        torch.manual_seed(generator(recipe.seed, "dropout", step, self.workers.rank).getrandbits(63))
+        self.model.train()
+        self.clear_gradients(len(archs) * len(batches))
+        names = self.strategy.names if self.lesson is None else self.lesson.parts
+        losses = torch.zeros(len(archs) if self.lesson is None else len(names), dtype=torch.float64)
+        for batch in batches:
+            mine = batch.part(self.workers.rank, self.workers.world)
+            losses += self.add_gradients(archs, mine.to(self.device), n_labels)
+        for parameter in self.named.values():
+            if parameter not in self.reached:
+                parameter.grad = None  # so that AdamW leaves it alone
+        norm, losses = self._reduced(losses)
+        report = StepReport(step, tuple(losses.tolist()), names, norm, recipe.learning_rate(step),
+                            tokens=sum(batch.n_tokens for batch in batches), skipped=not math.isfinite(norm))
+        self._update(report)
+        return report
+
+    def clear_gradients(self, passes: int) -> None:
+        """Forget all gradients. The sums of several backward passes have memory of their own, which they keep:
+        allocated in every step, they would be scattered among activations of varying sizes."""
+        self.reached.clear()
+        if passes > 1 and not self.sums:
+            self.sums = {name: torch.empty_like(parameter) for name, parameter in self.named.items()}
+        for name, parameter in self.named.items():
+            parameter.grad = self.sums[name].zero_() if passes > 1 else None
+
+    def add_gradients(self, archs: tuple[Architecture, ...], batch: Batch, n_labels: int) -> Tensor:
+        """Add the gradients of all architectures on one batch; gives their losses."""
+        if self.lesson is not None:
+            return self._learn(self.lesson, archs[0], batch, n_labels)
+        found, targets = [], None
+        for i, arch in enumerate(archs):
+            logits, labels = labelled(self.logits(arch, batch), batch.labels)
+            if targets is None:
+                loss = label_loss(logits, labels, self.recipe.label_smoothing)
+            else:
+                loss = soft_loss(logits, targets)
+            (loss / (n_labels * len(archs))).backward()  # type: ignore[no-untyped-call]
+            found.append(loss.detach().cpu().double() / n_labels)
+            if i == 0 and len(archs) > 1:
+                targets = soft_targets(logits, labels, self.recipe.distill, self.recipe.label_smoothing)
+            del logits, loss  # before the next forward pass needs the memory
+        return torch.stack(found)
+
+    def _learn(self, lesson: Lesson, arch: Architecture, batch: Batch, n_labels: int) -> Tensor:
+        """Add the gradients of a lesson on one batch; gives the losses of its parts."""
+        losses = torch.stack(lesson.losses(self, arch, batch))
+        weights = losses.new_tensor(lesson.weights(self.progress.step / self.recipe.steps))
+        (losses @ weights / n_labels).backward()  # type: ignore[no-untyped-call]
+        return losses.detach().cpu().double() / n_labels
+
+    def logits(self, arch: Architecture, batch: Batch) -> Tensor:
+        """What an architecture predicts on a batch, in the recipe's precision."""
+        return predict(self.model, arch, batch, self.recipe)
+
+    def _reduced(self, losses: Tensor) -> tuple[float, Tensor]:
+        """Sum gradients and losses over the workers, clip; the norm before clipping."""
+        losses = self.workers.reduce(self.named.values(), losses)
+        gradients = [p.grad for p in self.named.values() if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients)
+        if self.recipe.clip:
+            torch.nn.utils.clip_grads_with_norm_(self.named.values(), self.recipe.clip, norm)
+        return float(norm), losses
+
+    def _update(self, report: StepReport) -> None:
+        """Move the weights, unless the gradient is not finite."""
+        progress, recipe = self.progress, self.recipe
+        if report.skipped:
+            progress.skipped += 1
+            progress.skipped_in_a_row += 1
+            if progress.skipped_in_a_row >= recipe.bad_steps:
+                raise DivergedError(f"step {report.step}", (
+                    f"the gradient was not finite in {recipe.bad_steps} steps in a row; the last checkpoint is intact; "
+                    f"train again with an lr below {recipe.lr:g}"))
+        else:
+            progress.skipped_in_a_row = 0
+            for group in self.optimiser.param_groups:
+                group["lr"] = report.learning_rate
+            self.optimiser.step()
+            self._average()
+        progress.step += 1
+        progress.tokens += report.tokens
+
+    def _average(self) -> None:
+        """Move the averaged weights; early ones forget faster, so that the start does not linger."""
+        if self.averages:
+            decay = min(self.recipe.ema, (1 + self.progress.step) / (10 + self.progress.step))
+            update = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+            update(list(self.averages.values()), list(self.named.values()), self.progress.step)
+
+    @contextmanager
+    def averaged(self) -> Iterator[nn.Module]:
+        """The model with its averaged weights, where there are any, and in eval mode."""
+        kept = {name: self.named[name].data for name in self.averages}
+        try:
+            for name, average in self.averages.items():
+                self.named[name].data = average
+            yield self.model.eval()
+        finally:
+            for name, tensor in kept.items():
+                self.named[name].data = tensor
+
+    def note_evaluation(self, loss: float) -> None:
+        """Remember the best loss, and when to stop for want of a better one; one that is not finite is none."""
+        progress = self.progress
+        if math.isfinite(loss) and (progress.best_loss is None or loss < progress.best_loss):
+            progress.best_loss, progress.best_step, progress.evaluations_since_best = loss, progress.step, 0
+        else:
+            progress.evaluations_since_best += 1
+            progress.stopped_early = 0 < self.recipe.patience <= progress.evaluations_since_best
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done, or training stopped early."""
+        return self.progress.step >= self.recipe.steps or self.progress.stopped_early
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything a checkpoint has to hold: weights, buffers, averages and the optimiser's state."""
+        found = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        if self.lesson is not None:
+            found |= {f"lesson/{name}": tensor for name, tensor in self.lesson.state_dict().items()}
+        found |= {f"ema/{name}": tensor for name, tensor in self.averages.items()}
+        for name, parameter in self.named.items():
+            state = self.optimiser.state.get(parameter, {})
+            found |= {f"adam/{part}/{name}": tensor for part, tensor in state.items()}
+        return found
+
+    def load(self, tensors: Mapping[str, Tensor], progress: Progress) -> None:
+        """Go on from what `tensors` and `progress` held. Raises KeyError or RuntimeError where they do not fit."""
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "lesson": {}, "ema": {}, "adam": {}}
+        for full, tensor in tensors.items():
+            part, _, name = full.partition("/")
+            parts[part][name] = tensor
+        self.model.load_state_dict(parts["model"])
+        if self.lesson is not None:
+            self.lesson.load_state_dict(parts["lesson"])
+        for name, average in self.averages.items():
+            average.copy_(parts["ema"][name])
+        for full, tensor in parts["adam"].items():
+            part, _, name = full.partition("/")
+            parameter = self.named[name]  # a fused optimiser keeps its count of steps on the device too
+            self.optimiser.state.setdefault(parameter, {})[part] = tensor.to(parameter.device, copy=True)
+        self.progress = progress
+
+
+def predict(model: nn.Module, arch: Architecture, batch: Batch, recipe: Recipe,
+            outputs: Sequence[str] | None = None) -> Any:
+    """The logits of an architecture on a batch that is on the model's device, in the recipe's precision.
+
+    Args:
+        outputs: what to give instead, by name: see `Transformer.forward`.
+    """
+    with precision(recipe, batch.tokens.device):
+        return run_model(model, arch, batch, outputs)
+
+
+def precision(recipe: Recipe, device: torch.device) -> torch.autocast:
+    """What a recipe computes in on a device."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=in_bf16(recipe, device))
+
+
+def in_bf16(recipe: Recipe, device: torch.device) -> bool:
+    """Whether a recipe computes in bfloat16; a GPU that only emulates it would be slower than in float32."""
+    return recipe.precision == "bf16" or (recipe.precision == "auto" and device.type == "cuda" and
+                                          torch.cuda.is_bf16_supported(including_emulation=False))
+
+
+def run_model(model: nn.Module, arch: Architecture, batch: Batch, outputs: Sequence[str] | None = None) -> Any:
+    """The logits (or `outputs`) of an architecture on a batch, in the supernet or in its own plain model."""
+    inputs = (batch.tokens,) if batch.target is None else (batch.tokens, batch.target)
+    masks = {"mask": batch.mask, "target_mask": batch.target_mask}
+    if isinstance(model, Supernet):
+        return model(arch, *inputs, **masks, outputs=outputs)
+    return model(*inputs, **masks, arch=arch, outputs=outputs)
+
+
+def make_optimiser(named: Mapping[str, nn.Parameter], recipe: Recipe) -> torch.optim.AdamW:
+    """AdamW in one fused pass; norms and biases do not decay."""
+    decays: Callable[[str, nn.Parameter], bool] = lambda name, p: p.ndim > 1 and not name.endswith("bias")  # noqa: E731
+    groups = [{"params": [p for name, p in named.items() if decays(name, p)], "weight_decay": recipe.weight_decay},
+              {"params": [p for name, p in named.items() if not decays(name, p)], "weight_decay": 0.0}]
+    return torch.optim.AdamW([group for group in groups if group["params"]], lr=recipe.lr, betas=(0.9, recipe.beta2),
+                             fused=True)

@@ -1,0 +1,168 @@
+"""Which architectures train in a step: a pure function of the seed and the step, alike on every worker."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+from search_spaces.architecture import Architecture
+from search_spaces.errors import InputError
+from search_spaces.space.genotype import extreme
+from search_spaces.space.search_space import SearchSpace
+
+
+def generator(seed: int, *where: object) -> random.Random:
+    """The random numbers of one place, such as a step: nothing else has to be remembered to draw them again."""
+    return random.Random("/".join(map(str, (seed, *where))))  # noqa: S311
+
+
+class Strategy(Protocol):
+    """Names the architectures of each step. Where there are several, the first teaches the others."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the first ones are, for those who read their losses."""
+
+    def draw(self, step: int) -> tuple[Architecture, ...]:
+        """The architectures of a step, largest first."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """One architecture throughout: plain training."""
+
+    names: ClassVar[tuple[str, ...]] = ("largest",)
+    arch: Architecture
+
+    def draw(self, step: int) -> tuple[Architecture, ...]:
+        """The architecture."""
+        return (self.arch,)
+
+
+@dataclass(frozen=True)
+class Single:
+    """One random architecture a step."""
+
+    names: ClassVar[tuple[str, ...]] = ("sample",)
+    space: SearchSpace
+    seed: int
+
+    def draw(self, step: int) -> tuple[Architecture, ...]:
+        """One sample."""
+        return (self.space.sample(generator(self.seed, "single", step)),)
+
+
+@dataclass(frozen=True)
+class Sandwich:
+    """A largest, a smallest and `n_random` others.
+
+    Kinds and words have no size, so those of the largest and the smallest are drawn: each is trained
+    at its greatest and at its least.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ("largest", "smallest")
+    space: SearchSpace
+    seed: int
+    n_random: int = 2
+
+    def draw(self, step: int) -> tuple[Architecture, ...]:
+        """Largest, smallest, samples."""
+        rng = generator(self.seed, "sandwich", step)
+        ends = (self.space.largest(rng), self.space.smallest(rng))
+        return (*ends, *(self.space.sample(rng) for _ in range(self.n_random)))
+
+
+@dataclass(frozen=True)
+class Balanced:
+    """A largest and `n_random` others that share out the values of every gene evenly among them.
+
+    No end is favoured, so that what samples inherit compares better; the smallest itself is trained less than in a
+    sandwich.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ("largest",)
+    space: SearchSpace
+    seed: int
+    n_random: int = 2
+
+    def draw(self, step: int) -> tuple[Architecture, ...]:
+        """Largest, samples."""
+        rng = generator(self.seed, "balanced", step)
+        columns = {name: self._shared_out(values, rng) for name, values in self.space.genes.items()}
+        samples = ({name: column[i] for name, column in columns.items()} for i in range(self.n_random))
+        return (self.space.largest(rng), *map(self.space.decode, samples))
+
+    def _shared_out(self, values: Sequence[Any], rng: random.Random) -> list[Any]:
+        """A value for each sample, each as often as every other, as far as it goes."""
+        rounds = -(-self.n_random // len(values))
+        dealt = [value for _ in range(rounds) for value in rng.sample(list(values), len(values))][:self.n_random]
+        rng.shuffle(dealt)
+        return dealt
+
+
+@dataclass(frozen=True)
+class Progressive:
+    """The sandwich, with dimensions opened one after the other: a closed one stays at its greatest.
+
+    First the dims inside the layers, then how many layers there are and which they share, at last what
+    runs through the whole model: width, embedding and head. `steps` is where everything is open.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ("largest", "smallest")
+    space: SearchSpace
+    seed: int
+    steps: int
+    n_random: int = 2
+
+    def draw(self, step: int) -> tuple[Architecture, ...]:
+        """Largest, smallest of what is open, samples of what is open."""
+        rng = generator(self.seed, "progressive", step)
+        stage = 3 if self.steps == 0 else min(3 * step // self.steps, 3)
+        top = extreme(self.space, -1, rng)
+        small = extreme(self.space, 0, rng)
+        drawn = [{name: rng.choice(values) for name, values in self.space.genes.items()} for _ in range(self.n_random)]
+        opened = [{name: genes[name] if self.stage_of(name) <= stage else top[name] for name in top}
+                  for genes in (small, *drawn)]
+        return tuple(dict.fromkeys(map(self.space.decode, (top, *opened))))
+
+    def stage_of(self, gene: str) -> int:
+        """1 for a gene inside a layer, 2 for depth and sharing, 3 for the whole model."""
+        stack, _, rest = gene.partition(".")
+        if stack not in self.space.stacks:
+            return 3
+        return 2 if rest in ("depth", "sharing") or rest.endswith(".keep") else 1
+
+
+STRATEGIES: dict[str, Callable[[SearchSpace, int, int, int], Strategy]] = {
+    "sandwich": lambda space, seed, n_random, steps: Sandwich(space, seed, n_random),
+    "balanced": lambda space, seed, n_random, steps: Balanced(space, seed, n_random),
+    "single": lambda space, seed, n_random, steps: Single(space, seed),
+    "largest": lambda space, seed, n_random, steps: Fixed(space.largest()),
+    "progressive": lambda space, seed, n_random, steps: Progressive(space, seed, steps // 2, n_random),
+}
+
+
+def make_strategy(name: str, space: SearchSpace, seed: int, n_random: int, steps: int) -> Strategy:
+    """A strategy by its name.
+
+    Args:
+        n_random: samples beside the ends of a sandwich, or beside the largest where they are balanced.
+        steps: of the whole training; the progressive strategy has everything open after half of them.
+    """
+    if name not in STRATEGIES:
+        raise InputError("strategy", f"{name!r} is not allowed; allowed: {', '.join(STRATEGIES)}")
+    return STRATEGIES[name](space, seed, n_random, steps)
+
+
+def drop_layers(arch: Architecture, rate: float, rng: random.Random) -> Architecture:
+    """LayerDrop: the architecture with each layer left out at that rate; every stack keeps one at least."""
+    if rate == 0:
+        return arch
+    kept: dict[str, Any] = {}
+    for name, layers in arch.stacks.items():
+        keeps = [rng.random() >= rate for _ in layers]
+        keeps[rng.randrange(len(layers))] |= not any(keeps)
+        kept[name] = tuple(layer for layer, keep in zip(layers, keeps) if keep)
+    return replace(arch, **kept)

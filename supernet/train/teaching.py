@@ -1,0 +1,219 @@
+"""What a plain model can learn from beside the labels: a teacher's logits, features and attention maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from search_spaces.architecture import Architecture
+from search_spaces.errors import InputError, Option
+from search_spaces.units import LENGTHS, plan
+from supernet.batch import Batch
+from supernet.train.losses import attention_loss, feature_loss, label_loss, labelled, precise, teacher_loss
+from supernet.train.recipe import Recipe
+from supernet.train.step import Lesson, Trainer, predict
+from supernet.train.theseus import Theseus, layer_ends
+from supernet.transformer import Transformer
+
+LOSSES = ("logits", "features", "attention")
+"""What a teacher can be asked for."""
+FIT_BATCHES = 8
+"""Batches that projections start from."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A layer of the student and the one it learns from, each counted through all stacks of its model."""
+
+    stack: str
+    student: int
+    teacher: int
+
+
+def layer_pairs(student: Architecture, teacher: Architecture) -> tuple[Pair, ...]:
+    """Which layer teaches each layer of the student: see `layer_ends`. Stacks are mapped each for itself."""
+    found: list[Pair] = []
+    before = 0
+    for stack, layers in student.stacks.items():
+        theirs, first = teacher.stacks[stack], len(found)
+        ends = layer_ends(len(layers), len(theirs))
+        found += [Pair(stack, first + i, before + end) for i, end in enumerate(ends)]
+        before += len(theirs)
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A model that is asked and does not learn."""
+
+    model: Transformer
+
+    def __post_init__(self) -> None:
+        self.model.eval().requires_grad_(False)
+
+    @torch.no_grad()
+    def tell(self, batch: Batch, recipe: Recipe, outputs: Sequence[str]) -> dict[str, Any]:
+        """What it makes of a batch."""
+        found: dict[str, Any] = predict(self.model, self.model.arch, batch, recipe, outputs)
+        return found
+
+
+class Teaching(Lesson):
+    """Labels, and what a teacher says: one loss for each of `distill`.
+
+    With `logits`, the labels have the weight `label_share` and the teacher's distribution the rest. Features are
+    compared after the layers that belong together; where widths differ, a learned linear map leads from the student's
+    to the teacher's. Attention maps are compared where both layers record some.
+
+    Args:
+        student: what is trained, on its device.
+        distill: any of `LOSSES`; none without a teacher.
+        fade: whether the teacher counts less and less, and the labels alone at the end: a student may become better.
+        theseus: exchanges layers of the student for those of a predecessor, for some steps.
+
+    Raises:
+        InputError: attention is asked for, and no two layers that belong together record maps.
+    """
+
+    def __init__(self, student: Transformer, teacher: Teacher | None, distill: Sequence[str], *, temperature: float,
+                 label_share: float, feature_weight: float, attention_weight: float, fade: bool,
+                 theseus: Theseus | None = None) -> None:
+        super().__init__(("labels", *(name for name in LOSSES if name in distill)))
+        self.part_weights = {"logits": 1 - label_share, "features": feature_weight, "attention": attention_weight}
+        self.fade = fade
+        self.teacher, self.theseus, self.temperature = teacher, theseus, temperature
+        self.outputs = ("logits", *(name for name in LOSSES[1:] if name in distill))
+        self.pairs = layer_pairs(student.arch, teacher.model.arch) if teacher else ()
+        self.projections = nn.ModuleList()  # of linear maps; none where widths agree
+        if teacher is not None and len(self.outputs) > 1:
+            _check_lengths(student.arch, teacher.model.arch)
+        if teacher is not None and "attention" in distill:
+            self._check_maps(student, teacher)
+        if teacher is not None and "features" in distill and student.arch.width != teacher.model.arch.width:
+            self.projections.extend(_projection(student, teacher.model) for _ in self.pairs)
+
+    @torch.no_grad()
+    def fit_projections(self, student: Transformer, batches: Iterable[Batch], recipe: Recipe) -> None:
+        """Start every projection as the least-squares map of the student's features to the teacher's."""
+        if not self.projections or self.teacher is None:
+            return
+        sums = [_Sums() for _ in self.pairs]
+        training = student.training
+        student.eval()
+        for batch in batches:
+            mine, theirs = (found["features"] for found in (
+                predict(student, student.arch, batch, recipe, ("features",)),
+                self.teacher.tell(batch, recipe, ("features",))))
+            for pair, each in zip(self.pairs, sums):
+                each.add(_real(mine[pair.student], batch, pair.stack), _real(theirs[pair.teacher], batch, pair.stack))
+        for projection, each in zip(self.projections, sums):
+            projection.load_state_dict(each.solved())
+        student.train(training)
+
+    def weights(self, done: float) -> list[float]:
+        """Those of the teacher's parts, all of them smaller and smaller where they fade; the labels have the rest."""
+        left = 1 - done if self.fade else 1.0
+        weights = {name: left * self.part_weights[name] for name in self.parts[1:]}
+        return [1 - weights.get("logits", 0.0), *weights.values()]
+
+    def losses(self, trainer: Trainer, arch: Architecture, batch: Batch) -> tuple[Tensor, ...]:
+        """Of the labels, and of each thing the teacher is asked for; those of layers count once for each label."""
+        theirs = self.teacher.tell(batch, trainer.recipe, self.outputs) if self.teacher else {}
+        mine = self._student(trainer, arch, batch)
+        logits, labels = labelled(mine["logits"], batch.labels)
+        found = {"labels": label_loss(logits, labels, trainer.recipe.label_smoothing)}
+        if "logits" in self.parts:
+            found["logits"] = teacher_loss(logits, labelled(theirs["logits"], batch.labels)[0], self.temperature)
+        if "features" in self.parts:
+            found["features"] = len(labels) * self._features(mine["features"], theirs["features"], batch)
+        if "attention" in self.parts:
+            found["attention"] = len(labels) * self._attention(mine["attention"], theirs["attention"], batch)
+        return tuple(found[name] for name in self.parts)
+
+    def _student(self, trainer: Trainer, arch: Architecture, batch: Batch) -> Mapping[str, Any]:
+        assert isinstance(trainer.model, Transformer), "only plain models have lessons"
+        if self.theseus is not None and self.theseus.is_replacing(trainer.progress.step):
+            return {"logits": self.theseus.logits(trainer.model, batch, trainer.recipe, trainer.progress.step)}
+        found: Mapping[str, Any] = predict(trainer.model, arch, batch, trainer.recipe, self.outputs)
+        return found
+
+    def _features(self, mine: Sequence[Tensor], theirs: Sequence[Tensor], batch: Batch) -> Tensor:
+        """The mean over the layers; projections are as precise as weights, whatever the models compute in."""
+        maps = self.projections or [nn.Identity()] * len(self.pairs)
+        return torch.stack([
+            feature_loss(project(precise(mine[pair.student])), theirs[pair.teacher], mask_of(batch, pair.stack))
+            for pair, project in zip(self.pairs, maps)]).mean()
+
+    def _attention(self, mine: Sequence[Sequence[Tensor]], theirs: Sequence[Sequence[Tensor]], batch: Batch) -> Tensor:
+        """The mean over the maps."""
+        return torch.stack([attention_loss(one, other, mask_of(batch, pair.stack)) for pair in self.pairs
+                            for one, other in _matched(mine[pair.student], theirs[pair.teacher])]).mean()
+
+    @torch.no_grad()
+    def _check_maps(self, student: Transformer, teacher: Teacher) -> None:
+        arch = student.arch
+        tokens = torch.zeros(1, 1, dtype=torch.long, device=next(student.parameters()).device)
+        batch = Batch(tokens, tokens, tokens if arch.family == "seq2seq" else None)
+        mine, theirs = (predict(model, model.arch, batch, Recipe(), ("attention",))["attention"]
+                        for model in (student, teacher.model))
+        if not any(_matched(mine[pair.student], theirs[pair.teacher]) for pair in self.pairs):
+            says = "no layer of the student and the one that teaches it both have attention maps; leave attention out"
+            raise InputError(f"{Option('distill')} attention", says)
+
+
+def _projection(student: Transformer, teacher: Transformer) -> nn.Linear:
+    """A map from the student's width to the teacher's, channel to channel: those of a supernet's slices agree."""
+    like = next(student.parameters())
+    made = nn.Linear(student.arch.width, teacher.arch.width, device=like.device, dtype=like.dtype)
+    nn.init.eye_(made.weight)
+    nn.init.zeros_(made.bias)
+    return made
+
+
+def mask_of(batch: Batch, stack: str) -> Tensor | None:
+    """The real tokens that a stack reads."""
+    return batch.target_mask if stack == "decoder" and batch.target is not None else batch.mask
+
+
+def _check_lengths(*archs: Architecture) -> None:
+    """Features and maps of two models compare only where their layers see the same tokens."""
+    short = next((step for arch in archs for step in plan(arch) if step.role in LENGTHS), None)
+    if short is not None:
+        raise InputError("distill", f"features and attention cannot be compared: {short.unit.block.kind} "
+                                    f"({short.path}) changes the number of tokens; allowed: logits")
+
+
+def _real(features: Tensor, batch: Batch, stack: str) -> Tensor:
+    """(tokens, width) features of the real tokens."""
+    mask = mask_of(batch, stack)
+    return features.flatten(0, 1) if mask is None else features[mask]
+
+
+def _matched(mine: Sequence[Tensor], theirs: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
+    """The maps of two layers that can be compared, from the last on: a decoder's cross-attention comes last, and only
+    one of two mixers may have maps."""
+    return list(zip(reversed(mine), reversed(theirs)))
+
+
+class _Sums:
+    """What a least-squares fit with a constant has to know of its data."""
+
+    def __init__(self) -> None:
+        self.squares: Any = 0.0
+        self.products: Any = 0.0
+
+    def add(self, inputs: Tensor, outputs: Tensor) -> None:
+        x = torch.cat([inputs, torch.ones_like(inputs[:, :1])], dim=1).double().cpu()
+        self.squares = self.squares + x.T @ x
+        self.products = self.products + x.T @ outputs.double().cpu()
+
+    def solved(self) -> dict[str, Tensor]:
+        """Weight and bias of the best linear map; a little ridge decides among channels that say the same."""
+        squares: Tensor = self.squares
+        ridge = 1e-3 * squares.diagonal().mean() * torch.eye(len(squares), dtype=squares.dtype)
+        found = torch.linalg.solve(squares + ridge, self.products)
+        return {"weight": found[:-1].T, "bias": found[-1]}

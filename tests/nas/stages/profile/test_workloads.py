@@ -1,0 +1,115 @@
+"""What is timed is what it says: copies of a unit, whole models, nothing."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from hardware_profiles.latency import phase_steps
+from hardware_profiles.profile import Conditions
+from nas.core.costs import count
+from nas.core.timing.workloads import Workload, described, greatest_token
+from nas.stages.profile.choice import draw_models, spread_units, units_of
+from nas.stages.profile.work import unit_works, work_of
+from search_spaces import InputError, load_space
+from supernet import Transformer
+
+AT = Conditions(batch=2, length=12, past=6)
+SPACES = ("lm-tiny", "encoder-small", "seq2seq-small")
+
+
+def phases(name: str) -> tuple[str, ...]:
+    return ("prefill",) if name == "encoder-small" else ("prefill", "decode")
+
+
+CASES = [(name, phase) for name in SPACES for phase in phases(name)]
+
+
+@pytest.mark.parametrize(("name", "phase"), CASES)
+def test_one_unit_of_every_kind_runs_in_copies(name: str, phase: str) -> None:
+    kinds = {(unit.role, unit.block.kind): unit for unit in units_of(load_space(name), phase)}
+    for unit in kinds.values():
+        one, three = (Workload(phase, unit, copies).build(AT) for copies in (1, 3))
+        outputs = three[0](*three[1])
+        assert all(torch.isfinite(out).all() for out in (outputs if isinstance(outputs, tuple) else (outputs,)))
+        sizes = [sum(each.numel() for each in module.parameters()) for module, _ in (one, three)]
+        assert sizes[1] == 3 * sizes[0], f"{unit}: copies must not share weights"
+
+
+@pytest.mark.parametrize(("name", "phase"), CASES)
+def test_whole_models_run(name: str, phase: str) -> None:
+    arch = load_space(name).sample(random.Random(3))
+    module, inputs = Workload(phase, arch).build(AT)
+    out = module(*inputs)
+    logits = out[0] if isinstance(out, tuple) else out
+    assert torch.isfinite(logits).all() and logits.shape[0] == AT.batch
+
+
+def test_a_whole_model_is_the_plain_one() -> None:
+    arch = load_space("lm-tiny").sample(random.Random(1))
+    module, inputs = Workload("prefill", arch).build(AT)
+    assert torch.equal(module(*inputs), Transformer(arch, seed=0).eval()(*inputs))
+
+
+def test_names_tell_workloads_apart_and_never_hold_anything_odd() -> None:
+    units = units_of(load_space("lm-tiny"), "prefill")
+    names = [Workload(phase, unit, copies).name for phase in ("prefill", "decode") for unit in units
+             for copies in (1, 4)] + [Workload("prefill", width).name for width in (0, 64)]
+    assert len(set(names)) == len(names)
+    assert all(name.replace("-", "").replace("_", "").isalnum() for name in names)
+
+
+def test_inputs_are_described_as_a_device_can_make_them() -> None:
+    arch = load_space("lm-tiny").sample(random.Random(1))
+    _, inputs = Workload("prefill", arch).build(AT)
+    assert described(inputs, greatest_token(arch)) == [{"dtype": "int64", "shape": [2, 12], "high": arch.vocab_size}]
+
+
+@pytest.mark.parametrize("name", ["lm-tiny", "lm-small", "encoder-small", "seq2seq-small"])
+def test_the_work_of_units_adds_up_to_the_model_s_multiply_adds(name: str) -> None:
+    """Of every kind of unit: there is one counter."""
+    at, space = Conditions(batch=1, length=16, past=8), load_space(name)
+    for seed in range(3):
+        arch = space.sample(random.Random(seed))
+        works = unit_works({step.unit for step in phase_steps(arch, "prefill")}, "prefill", at)
+        assert sum(works[step.unit].macs for step in phase_steps(arch, "prefill")) == count(arch, 16).macs
+
+
+def test_a_tied_head_has_no_weights_of_its_own() -> None:
+    arch = next(arch for arch in (load_space("lm-tiny").sample(random.Random(i)) for i in range(99))
+                if arch.head.kind == "tied")
+    work = work_of(Workload("prefill", phase_steps(arch, "prefill")[-1].unit), AT)
+    assert work.weight_bytes == 0 and work.macs > 0
+
+
+def test_few_units_are_spread_over_every_kind() -> None:
+    works = unit_works(units_of(load_space("lm-tiny"), "prefill"), "prefill", AT)
+    chosen = spread_units(works, 30)
+    assert len(chosen) == 30 == len(set(chosen))
+    assert {(unit.role, unit.block.kind) for unit in chosen} == {(unit.role, unit.block.kind) for unit in works}
+    assert spread_units(works, 10**6) == list(works)
+
+
+def test_held_out_models_avoid_those_seen_and_never_loop_for_ever() -> None:
+    space = load_space("lm-tiny")
+    first = draw_models(space, 20, "a", avoid=set())
+    second = draw_models(space, 20, "b", avoid={arch.key for arch in first})
+    assert len({arch.key for arch in first + second}) == 40
+    assert draw_models(space, 20, "a", avoid=set()) == first
+    with pytest.raises(InputError, match="too few architectures"):
+        draw_models(load_space("hat-like"), 3, "a", avoid=_everything())
+
+
+def _everything() -> set[str]:
+    class All(set[str]):
+        def __contains__(self, key: object) -> bool:
+            return True
+    return All()
+
+
+def test_an_embedding_moves_the_rows_it_looks_up_and_not_its_table() -> None:
+    unit = next(unit for unit in units_of(load_space("lm-small"), "decode") if unit.role == "embedding")
+    work = work_of(Workload("decode", unit), Conditions(batch=1, length=128, past=64))
+    assert work.moved_bytes < 0.5 * work.weight_bytes

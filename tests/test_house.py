@@ -1,0 +1,149 @@
+"""The rules of the house (docs/design.md, Packages): who imports what, one class name one meaning, flags only in `cli`.
+
+`house_violations.txt` lists what breaks a rule today. It may only shrink: something new that breaks a rule fails, and
+so does an entry that breaks none any more. `python tests/test_house.py` takes such entries out; it never adds one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+KNOWN = Path(__file__).with_name("house_violations.txt")
+PACKAGES = ("search_spaces", "supernet", "hardware_profiles", "nas")
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+OTHER_PROGRAMS = ("hardware_profiles.protocol", "hardware_profiles.transports")
+"""What starts programs that have flags of their own: the process that measures, ssh and adb."""
+OTHER_FLAGS = {"--head", "--logdir"}
+"""Of `ray start` and `tensorboard`, which sentences name."""
+
+
+@lru_cache
+def modules() -> dict[str, ast.Module]:
+    """The product code by module name."""
+    paths = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    names = (path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for path in paths)
+    return {name.removesuffix(".__init__"): ast.parse(path.read_text("utf-8")) for name, path in zip(names, paths)}
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    """Dotted names of what a module imports, wherever it does: `a.b.c` for `from a.b import c`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def within(name: str, *packages: str) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def is_view(name: str) -> bool:
+    """Whether a module is for a person: it may know a console and a flag."""
+    return name.endswith(".view") or within(name, "nas.cli", "nas.terminal", "nas.pipeline.command", "nas.api")
+
+
+def class_names() -> Iterator[str]:
+    """Classes of one name in several modules."""
+    owners = defaultdict(set)
+    for name, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                owners[node.name].add(name)
+    yield from (f"{owner} {cls}" for cls, several in owners.items() if len(several) > 1 for owner in several)
+
+
+def core_imports() -> Iterator[str]:
+    """`nas.core` imports nothing that is built on it."""
+    for name, tree in modules().items():
+        if within(name, "nas.core"):
+            yield from (f"{name} {target}" for target in imported(tree)
+                        if within(target, "nas.stages", "nas.cli", "nas.pipeline", "nas.terminal", "nas.api"))
+
+
+def stage_imports() -> Iterator[str]:
+    """A stage imports no other stage, and nothing that puts stages together."""
+    for name, tree in modules().items():
+        if within(name, "nas.stages") and name.count(".") > 1:
+            own = ".".join(name.split(".")[:3])
+            yield from (f"{name} {target}" for target in imported(tree)
+                        if within(target, "nas.stages") and not within(target, own)
+                        or within(target, "nas.cli", "nas.pipeline", "nas.api"))
+
+
+def rich_imports() -> Iterator[str]:
+    """Only what a person sees is made of rich; `nas.terminal.commands` writes plain text."""
+    for name, tree in modules().items():
+        if not is_view(name):
+            yield from (f"{name} {target}" for target in imported(tree)
+                        if not within(target, "nas.terminal.commands")
+                        and (within(target, "rich", "typer", "nas.terminal") or "view" in target.split(".")))
+
+
+def private_imports() -> Iterator[str]:
+    """A name that begins with _ is imported within its own package only, and never from a library."""
+    for name, tree in modules().items():
+        for target in imported(tree):
+            owner = re.match(r"([\w.]+?)\._(?!_)", target)
+            if owner and not (within(target, *PACKAGES) and within(name, owner[1])):
+                yield f"{name} {target}"
+
+
+def flags() -> Iterator[str]:
+    """A flag of the command line is named in no string but those of views; docstrings are free."""
+    for name, tree in modules().items():
+        if not is_view(name) and not within(name, *OTHER_PROGRAMS):
+            found = {flag for text in _strings(tree) for flag in FLAG.findall(text)}
+            yield from (f"{name} {flag}" for flag in found - OTHER_FLAGS)
+
+
+def _strings(tree: ast.Module) -> Iterator[str]:
+    free = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in free:
+            yield node.value
+
+
+RULES: dict[str, Callable[[], Iterable[str]]] = {
+    rule.__name__: rule for rule in (class_names, core_imports, stage_imports, rich_imports, private_imports, flags)}
+
+
+def broken(rule: str) -> set[str]:
+    """`rule: module what` for everything that breaks a rule."""
+    return {f"{rule}: {found}" for found in RULES[rule]()}
+
+
+def known(rule: str = "") -> set[str]:
+    """What is known to break a rule, or any."""
+    return {line for line in KNOWN.read_text("utf-8").splitlines() if line.startswith(rule)}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_new_breaks_a_rule(rule: str) -> None:
+    new = sorted(broken(rule) - known(f"{rule}:"))
+    assert not new, f"{RULES[rule].__doc__}\n" + "\n".join(new)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_known_violations_only_shrink(rule: str) -> None:
+    gone = sorted(known(f"{rule}:") - broken(rule))
+    assert not gone, "these are put right; take them out with python tests/test_house.py:\n" + "\n".join(gone)
+
+
+def prune() -> None:
+    """Take out of the list what breaks no rule any more."""
+    left = known() & set().union(*map(broken, RULES))
+    print(f"{len(known()) - len(left)} of {len(known())} violations are put right")
+    KNOWN.write_text("".join(f"{line}\n" for line in sorted(left)), "utf-8")
+
+
+if __name__ == "__main__":
+    prune()
