@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from nas.core.stopping import signals_to
+
 STOPPED = 130
 """The exit code of a command that was stopped, by Ctrl-C, SIGTERM or SIGHUP: called again, it resumes."""
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def open_streams() -> None:
@@ -48,9 +47,7 @@ class Stops:
 
 @contextmanager
 def stoppable() -> Iterator[Stops]:
-    """SIGTERM, which a cluster sends before it takes a machine away, and SIGHUP stop as Ctrl-C does.
-
-    """
+    """SIGTERM, which a cluster sends before it takes a machine away, and SIGHUP stop as Ctrl-C does."""
     stops = Stops()
     with signals_to(stops):
         yield stops

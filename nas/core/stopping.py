@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 from search_spaces.errors import with_references
 
 Stop = Callable[[], bool]
 """Whether the user asked to stop."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What stops a command: Ctrl-C, a cluster that takes its machine back, a terminal that closes."""
 
 
 class Stopped(Exception):  # noqa: N818 - not an error
@@ -24,3 +30,19 @@ class Stopped(Exception):  # noqa: N818 - not an error
 
     def __str__(self) -> str:
         return with_references(self.marked)
+
+
+@contextmanager
+def signals_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Send the signals that stop a command to `handler`, in the main thread; only there can handlers be set.
+
+    A signal that the process ignores (`nohup`, jobs in the background of a shell) stays ignored.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    heard = [number for number in SIGNALS if here and signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in heard}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -15,7 +14,7 @@ from rich.status import Status
 
 from nas.core.metrics import LOSS, Clock, MetricRow
 from nas.core.progress import ProgressTask, StageProgress, TrainingProgress
-from nas.core.stopping import Stopped
+from nas.core.stopping import Stopped, signals_to
 from nas.terminal.bar import WorkBar
 from nas.terminal.commands import command_line
 from nas.terminal.text import PlainConsole
