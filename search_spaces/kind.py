@@ -251,6 +251,7 @@ class Kind:
             a dead dim, for example an LSRA layer whose convolution has no channel.
         causal: whether it can hide the future, i.e. may stand in a decoder.
         ties: head only: whether it reads the embedding's tensors, as its method `tied_shapes` lists.
+        adds_loss: whether it appends a loss of its own to `Call.losses`, such as the balance between experts.
         over_words: head only: whether it gives one logit per word, as lm and seq2seq need.
         logits: head only: whether it gives logits, which have a loss.
         projects: embedding only: whether the table is widened by one linear map `project`.
@@ -259,6 +260,7 @@ class Kind:
             of the stack; empty where it stays as it is.
         words: maps dims and the model's width to a label, in pieces; by default the name and all dims.
         parts: maps dims and the model's width to what is drawn side by side; by default one part of that width.
+        paper: the publication it is from: `Authors (year), title, arXiv number`.
     """
 
     name: str
@@ -269,6 +271,7 @@ class Kind:
     rules: tuple[Rule, ...] = ()
     canonical: Canonical | None = None
     causal: bool = True
+    adds_loss: bool = False
     ties: bool = False
     over_words: bool = False
     logits: bool = True
@@ -278,6 +281,7 @@ class Kind:
     words: Callable[[Mapping[str, Any], int], tuple[str, ...]] | None = None
     parts: Callable[[Mapping[str, Any], int], tuple[DrawnPart, ...]] | None = None
     help: str = ""
+    paper: str = ""
 
     def dim(self, name: str) -> Dim:
         """The dim of that name."""

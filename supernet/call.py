@@ -9,10 +9,9 @@ from torch import Tensor
 
 @dataclass
 class Record:
-    """What blocks report on request: attention maps and auxiliary losses."""
+    """What blocks report on request: attention maps."""
 
     attention: list[Tensor] = field(default_factory=list)
-    aux_loss: list[Tensor] = field(default_factory=list)
 
 
 @dataclass
@@ -37,6 +36,7 @@ class Call:
         target: whether the tokens are the target of a seq2seq model, for an embedding.
         before: the hidden states and mask before each block that shortened the sequence, the last one at the end.
         record: filled by blocks; None where no record is kept.
+        losses: where blocks that have a loss of their own append it, a scalar; None where nobody asks for it.
         state: what the block remembers, where x continues a sequence; None where x is the whole of it.
         position: how many tokens came before x.
     """
@@ -48,5 +48,6 @@ class Call:
     target: bool = False
     before: tuple[tuple[Tensor, Tensor | None], ...] = ()
     record: Record | None = None
+    losses: list[Tensor] | None = None
     state: State | None = None
     position: int = 0

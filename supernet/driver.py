@@ -58,12 +58,14 @@ class PassResult:
         x: the output of the last step that ran.
         features: the states after every layer.
         records: what the blocks of each layer reported, where records were kept.
+        losses: what blocks add to the training loss, where losses were kept.
         states: what each sub-layer remembers now, for decoding.
     """
 
     x: Any = None
     features: list[Tensor] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
+    losses: list[Tensor] = field(default_factory=list)
     states: list[tuple[Tensor, ...]] = field(default_factory=list)
 
 
@@ -97,12 +99,13 @@ def _run_role(role: str, unit: Callable[..., Any], x: Any, call: Call, tied: Map
 
 
 def drive(steps: Iterable[PlannedStep], parts: UnitParts, inputs: PassInputs, *, head: bool = True,
-          keep_records: bool = False, recompute: bool = False) -> PassResult:
+          keep_records: bool = False, keep_losses: bool = False, recompute: bool = False) -> PassResult:
     """Run steps in their order.
 
     Args:
         head: whether the head runs, too.
-        keep_records: whether blocks report attention maps and auxiliary losses.
+        keep_records: whether blocks report attention maps.
+        keep_losses: whether blocks report losses of their own.
         recompute: whether sub-layers are recomputed in the backward pass instead of kept.
     """
     done, remembered = PassResult(inputs.memory), iter(inputs.states or ())
@@ -114,6 +117,7 @@ def drive(steps: Iterable[PlannedStep], parts: UnitParts, inputs: PassInputs, *,
             done.x = _switched(done.x, before, residual)
         if step.role == "embedding":
             done.x, call = inputs.enter(step.stack, done.x)
+            call = replace(call, losses=done.losses) if keep_losses else call
             embedding = step
         elif step.role == "head" and not head:
             continue
@@ -149,11 +153,13 @@ def _recomputed(parts: UnitParts, step: PlannedStep, x: Any, call: Call,
 
     def run(x: Any) -> tuple[Any, list[Tensor], list[Tensor]]:
         record = Record() if call.record else None  # blocks append: the second run must not append again
-        y, _ = _run(parts, step, x, replace(call, record=record), tied)
-        return (y, record.attention, record.aux_loss) if record else (y, [], [])
+        losses: list[Tensor] | None = None if call.losses is None else []
+        y, _ = _run(parts, step, x, replace(call, record=record, losses=losses), tied)
+        return y, record.attention if record else [], losses or []
 
-    y, attention, aux_loss = checkpoint(run, x, use_reentrant=False)
+    y, attention, losses = checkpoint(run, x, use_reentrant=False)
     if call.record:
         call.record.attention.extend(attention)
-        call.record.aux_loss.extend(aux_loss)
+    if call.losses is not None:
+        call.losses.extend(losses)
     return y, call

@@ -100,13 +100,12 @@ def run(arch: Architecture, parts: UnitParts, checkpointing: bool, tokens: Tenso
     wanted = ("logits",) if outputs is None else tuple(outputs)
     _check_inputs(arch, tokens, target, mask, target_mask, types, wanted)
     done = drive(plan(arch), parts, PassInputs(tokens, target, mask, target_mask, types), head="logits" in wanted,
-                 keep_records=bool({"attention", "aux_loss"} & set(wanted)), recompute=checkpointing)
+                 keep_records="attention" in wanted, keep_losses="aux_loss" in wanted, recompute=checkpointing)
     if outputs is None:
         return done.x
-    losses = [loss for record in done.records for loss in record.aux_loss]
     found = {"logits": done.x, "features": tuple(done.features),
              "attention": tuple(tuple(record.attention) for record in done.records),
-             "aux_loss": torch.stack(losses).sum() if losses else done.x.new_zeros(())}
+             "aux_loss": torch.stack(done.losses).sum() if done.losses else done.x.new_zeros(())}
     return {name: found[name] for name in wanted}
 
 

@@ -10,14 +10,17 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
+from search_spaces import registry as kinds
 from search_spaces.architecture import Architecture
 from search_spaces.errors import InputError
+from search_spaces.units import plan
 from supernet.batch import Batch, Split
 from supernet.room import check_room, tensor_bytes
 from supernet.supernet import Supernet
@@ -160,16 +163,18 @@ class Trainer:
             return self._learn(self.lesson, archs[0], batch, n_labels)
         found, targets = [], None
         for i, arch in enumerate(archs):
-            logits, labels = labelled(self.logits(arch, batch), batch.labels)
+            predicted, own = self._predicted(arch, batch)
+            logits, labels = labelled(predicted, batch.labels)
             if targets is None:
                 loss = label_loss(logits, labels, self.recipe.label_smoothing)
             else:
                 loss = soft_loss(logits, targets)
-            (loss / (n_labels * len(archs))).backward()  # type: ignore[no-untyped-call]
+            total = loss if own is None else loss + len(labels) * own
+            (total / (n_labels * len(archs))).backward()  # type: ignore[no-untyped-call]
             found.append(loss.detach().cpu().double() / n_labels)
             if i == 0 and len(archs) > 1:
                 targets = soft_targets(logits, labels, self.recipe.distill, self.recipe.label_smoothing)
-            del logits, loss  # before the next forward pass needs the memory
+            del predicted, logits, loss, total  # before the next forward pass needs the memory
         return torch.stack(found)
 
     def _learn(self, lesson: Lesson, arch: Architecture, batch: Batch, n_labels: int) -> Tensor:
@@ -181,7 +186,15 @@ class Trainer:
 
     def logits(self, arch: Architecture, batch: Batch) -> Tensor:
         """What an architecture predicts on a batch, in the recipe's precision."""
-        return predict(self.model, arch, batch, self.recipe)
+        found: Tensor = predict(self.model, arch, batch, self.recipe)
+        return found
+
+    def _predicted(self, arch: Architecture, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """The logits of an architecture on a batch, and what its blocks add to the mean loss, if any does."""
+        if not adds_loss(arch):
+            return self.logits(arch, batch), None
+        found = predict(self.model, arch, batch, self.recipe, ("logits", "aux_loss"))
+        return found["logits"], found["aux_loss"]
 
     def _reduced(self, losses: Tensor) -> tuple[float, Tensor]:
         """Sum gradients and losses over the workers, clip; the norm before clipping."""
@@ -271,6 +284,12 @@ class Trainer:
             parameter = self.named[name]  # a fused optimiser keeps its count of steps on the device too
             self.optimiser.state.setdefault(parameter, {})[part] = tensor.to(parameter.device, copy=True)
         self.progress = progress
+
+
+@lru_cache(maxsize=4096)
+def adds_loss(arch: Architecture) -> bool:
+    """Whether a block of an architecture has a loss of its own."""
+    return any(kinds.get(step.unit.block.kind).adds_loss for step in plan(arch) if step.role != "norm")
 
 
 def predict(model: nn.Module, arch: Architecture, batch: Batch, recipe: Recipe,

@@ -15,7 +15,7 @@ from search_spaces.units import LENGTHS, plan
 from supernet.batch import Batch
 from supernet.train.losses import attention_loss, feature_loss, label_loss, labelled, precise, teacher_loss
 from supernet.train.recipe import Recipe
-from supernet.train.step import Lesson, Trainer, predict
+from supernet.train.step import Lesson, Trainer, adds_loss, predict
 from supernet.train.theseus import Theseus, layer_ends
 from supernet.transformer import Transformer
 
@@ -87,6 +87,7 @@ class Teaching(Lesson):
         self.fade = fade
         self.teacher, self.theseus, self.temperature = teacher, theseus, temperature
         self.outputs = ("logits", *(name for name in LOSSES[1:] if name in distill))
+        self.own = ("aux_loss",) if adds_loss(student.arch) else ()
         self.pairs = layer_pairs(student.arch, teacher.model.arch) if teacher else ()
         self.projections = nn.ModuleList()  # of linear maps; none where widths agree
         if teacher is not None and len(self.outputs) > 1:
@@ -126,6 +127,8 @@ class Teaching(Lesson):
         mine = self._student(trainer, arch, batch)
         logits, labels = labelled(mine["logits"], batch.labels)
         found = {"labels": label_loss(logits, labels, trainer.recipe.label_smoothing)}
+        if self.own:
+            found["labels"] = found["labels"] + len(labels) * mine["aux_loss"]
         if "logits" in self.parts:
             found["logits"] = teacher_loss(logits, labelled(theirs["logits"], batch.labels)[0], self.temperature)
         if "features" in self.parts:
@@ -137,8 +140,10 @@ class Teaching(Lesson):
     def _student(self, trainer: Trainer, arch: Architecture, batch: Batch) -> Mapping[str, Any]:
         assert isinstance(trainer.model, Transformer), "only plain models have lessons"
         if self.theseus is not None and self.theseus.is_replacing(trainer.progress.step):
-            return {"logits": self.theseus.logits(trainer.model, batch, trainer.recipe, trainer.progress.step)}
-        found: Mapping[str, Any] = predict(trainer.model, arch, batch, trainer.recipe, self.outputs)
+            found: Mapping[str, Any] = self.theseus.predict(trainer.model, batch, trainer.recipe,
+                                                            trainer.progress.step, ("logits", *self.own))
+        else:
+            found = predict(trainer.model, arch, batch, trainer.recipe, (*self.outputs, *self.own))
         return found
 
     def _features(self, mine: Sequence[Tensor], theirs: Sequence[Tensor], batch: Batch) -> Tensor:

@@ -107,13 +107,14 @@ class Theseus:
         drawn[rng.randrange(student.depth)] |= not any(drawn)
         return tuple(drawn)
 
-    def logits(self, student: Transformer, batch: Batch, recipe: Recipe, step: int) -> Tensor:
-        """What the mixture of a step predicts."""
+    def predict(self, student: Transformer, batch: Batch, recipe: Recipe, step: int,
+                outputs: Sequence[str]) -> dict[str, Any]:
+        """What the mixture of a step gives: see `Transformer.forward`."""
         arch = mixture(student.arch, self.predecessor.arch, self.draw(student.arch, step))
         checkpointing = student.checkpointing and torch.is_grad_enabled()
         with precision(recipe, batch.tokens.device):
-            found: Tensor = run(arch, _Mixed(student, self.predecessor), checkpointing, batch.tokens, batch.target,
-                                batch.mask, batch.target_mask, None, None)
+            found: dict[str, Any] = run(arch, _Mixed(student, self.predecessor), checkpointing, batch.tokens,
+                                        batch.target, batch.mask, batch.target_mask, None, outputs)
         return found
 
 
