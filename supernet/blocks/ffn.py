@@ -5,23 +5,31 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from search_spaces.kind import TIMES_WIDTH, Dim, DrawnPart, Kind
+from search_spaces.kind import TIMES_WIDTH, Dim, DrawnPart, Kind, Rule
 from supernet.call import Call
 from supernet.layers.attention import RESIDUAL_GAIN
 from supernet.layout import Layout
+
+
+def linear(x: Tensor) -> Tensor:
+    """No activation, for a gate without one."""
+    return x
+
 
 ACTIVATIONS = {
     "relu": F.relu,
     "gelu": F.gelu,
     "silu": F.silu,
     "elu": F.elu,
+    "selu": F.selu,
     "softplus": F.softplus,
     "sigmoid": F.sigmoid,
+    "linear": linear,
 }
 
 
 class FeedForward(nn.Module):
-    """act(x W) W2, or (act(x W) * x V) W2 where gated: GLU, ReGLU, GEGLU, SwiGLU by activation."""
+    """act(x W) W2, or (act(x W) * x V) W2 where gated: GLU, ReGLU, GEGLU, SwiGLU, LiGLU by activation."""
 
     def __init__(self, *, width: int, bias: bool, inner: int, activation: str, gated: bool) -> None:
         super().__init__()
@@ -48,10 +56,13 @@ KIND = Kind(
     help="feed-forward network",
     dims=(
         Dim("inner", int, "inner width", expressions=(TIMES_WIDTH,)),
-        Dim("activation", str, "activation (sigmoid and gated is GLU)", default="gelu", choices=tuple(ACTIVATIONS)),
+        Dim("activation", str, "activation (sigmoid and gated is GLU, linear is LiGLU)", default="gelu",
+            choices=tuple(ACTIVATIONS)),
         Dim("gated", bool, "whether a second map gates the first", default=False),
     ),
     facts=("width", "bias"),
+    rules=(Rule(("activation", "gated"), lambda activation, gated: gated or activation != "linear",
+                "two linear maps in a row are one; linear goes with gated"),),
     words=lambda dims, width: ("FFN", str(dims["inner"]), dims["activation"], "gated" if dims["gated"] else ""),
     parts=lambda dims, width: (DrawnPart(dims["inner"]),),
 )
