@@ -14,14 +14,14 @@ from pydantic import BaseModel
 
 from hardware_profiles import device as profile
 from hardware_profiles import runtimes, transports
-from nas import api
+from nas import api, tasks
 from nas.cli import app
 from nas.core.search_config import SearchConfig
 from nas.pipeline import config as pipeline
 from nas.stages.compress.techniques import techniques
 from nas.stages.export import formats
 from nas.stages.retrain.config import NEEDS, RetrainConfig
-from nas.stages.search.samplers import names as samplers
+from nas.stages.search import samplers
 from nas.terminal import tables
 from search_spaces.files import schema as file_schema
 from supernet.train.recipe import Recipe
@@ -73,11 +73,14 @@ def reference() -> str:
         "What a latency depends on, besides the architecture. [How to profile a device](profile_my_device.md).", "",
         *_parts(DEVICE), *_transports(), *_runtimes(),
         "## Pipeline files", "", *_parts(PIPELINE),
+        "## Tasks", "",
+        "What `task` of a pipeline file and `--task` of [nas train](commands.md#nas-train) take. Packages add tasks "
+        "with the entry-point group `nas.tasks`.", "", *_tasks(),
         "## Search settings", "",
         "Under `search` of a pipeline file, and options of [nas search](commands.md#nas-search) of the same names "
         "(`objectives` is `--objective`, `devices` is `--device`, repeated for each value). In a pipeline file, the "
         "devices are under `devices`.", "",
-        *_keys(SearchConfig), "", f"Samplers: {', '.join(f'`{name}`' for name in samplers())}.", "",
+        *_keys(SearchConfig), "", *_samplers(),
         "## Training settings", "",
         "Under `training` of a pipeline file, and `--set KEY=VALUE` of [nas train](commands.md#nas-train).", "",
         *_keys(Recipe), "",
@@ -157,11 +160,11 @@ def _blocks() -> Iterator[str]:
 
 
 def _transports() -> Iterator[str]:
-    yield from ("### transport", "", "`kind` selects the transport; the other keys depend on it.", "")
+    yield from ("### transport", "", "`kind` selects the transport; the other keys depend on it. Packages add "
+                "transports with the entry-point group `nas.transports`.", "")
     for name in transports.names():
         settings = transports.get(name).SETTINGS
-        says = str(transports.get(name).__doc__).split("\n")[0]
-        yield from (f"#### {name}", "", says, "")
+        yield from (f"#### {name}", "", f"Reaches {transports.get(name).HELP}.", "")
         if settings.model_fields:
             yield from (*_keys(settings), "")
 
@@ -173,6 +176,21 @@ def _runtimes() -> Iterator[str]:
         options = ", ".join(f"`{each}`" for each in found.OPTIONS) or "none"
         yield f"| `{name}` | {', '.join(found.PRECISIONS)} | {options} |"
     yield from (f"| `{runtimes.ROOFLINE}` | any | needs a `specification` |", "")
+
+
+def _tasks() -> Iterator[str]:
+    yield from ("| task | description | family | columns | metrics |", "|---|---|---|---|---|")
+    for task in map(tasks.get, tasks.names()):
+        columns, metrics = (", ".join(f"`{each}`" for each in names) for names in (task.roles, task.metrics))
+        yield f"| `{task.name}` | {task.help} | `{task.family}` | {columns} | {metrics} |"
+    yield ""
+
+
+def _samplers() -> Iterator[str]:
+    yield from ("Packages add samplers with the entry-point group `nas.samplers`.", "", "| sampler | description |",
+                "|---|---|")
+    yield from (f"| `{name}` | {_cell(samplers.get(name).HELP)} |" for name in samplers.names())
+    yield ""
 
 
 def _techniques() -> Iterator[str]:

@@ -119,7 +119,7 @@ class Device(_DeviceModel):
         if unknown:
             allowed = ", ".join(runtime.OPTIONS) or "none"
             raise ValueError(f"options.{unknown[0]} is not one of {self.runtime}; allowed: {allowed}")
-        if not runtime.SUFFIX and self.transport["kind"] != "local":
+        if not runtime.SUFFIX and not transports.get(self.transport["kind"]).TRANSPORT.HERE:
             raise ValueError(f"the runtime {self.runtime} runs in this program only; use transport: {{kind: local}}")
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hardware_profiles import protocol as measure
-from hardware_profiles import runtimes
+from hardware_profiles import runtimes, transports
 from hardware_profiles.device import Device, load_profile, shipped_devices
 from hardware_profiles.profile import Stored, differences
 
@@ -14,7 +14,7 @@ class ProfileWarning(UserWarning):
 
 def provenance(device: Device) -> dict[str, str]:
     """What a latency measured now depends on; nothing is known yet of a device that is not this machine."""
-    if device.transport["kind"] != "local":
+    if not transports.get(device.transport["kind"]).TRANSPORT.HERE:
         return {}
     return {**runtimes.get(device.runtime).versions(), "cpu": measure.machine()["cpu"]}
 

@@ -55,6 +55,11 @@ def add(path: str | os.PathLike[str]) -> None:
     file = os.path.abspath(path)
     _from_file(file)
     os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys([*named(), file]))
+    forget()
+
+
+def forget() -> None:
+    """Look for everything again where it is next needed: the variable, or what is installed, has changed."""
     for cache in _caches:
         cache.cache_clear()
 
@@ -136,6 +141,28 @@ def extensions(package: str, group: str, belongs: Callable[[ModuleType], bool]) 
             yield Plugin(info.name, f"{package}.{info.name}", importlib.import_module(f"{package}.{info.name}"))
     yield from installed(group)
     yield from (plugin for plugin in files() if belongs(plugin.module))
+
+
+def values(package: str, group: str, declaration: type[Declared], sort: str,
+           check: Callable[[Declared, str], None] = lambda value, where: None) -> dict[str, Declared]:
+    """Everything of one sort that modules declare as values of a type, by name; where it is declared: see `extensions`.
+
+    Args:
+        check: raises InputError for a value that is declared wrongly, with where that is.
+
+    Raises:
+        InputError: a module cannot be imported, a package declares nothing of the sort, or two have one name.
+    """
+    found: dict[str, Declared] = {}
+    for plugin in extensions(package, group, lambda module: bool(_declared([vars(module)], declaration))):
+        declared = _declared(_namespaces(plugin), declaration)
+        if not declared and not plugin.where.startswith(f"{package}."):
+            raise InputError(plugin.where, f"declares no {sort}")
+        for each in declared:
+            check(each, plugin.where)
+            if found.setdefault(each.name, each) is not each:
+                raise InputError(plugin.where, f"there is a {sort} {each.name} already; rename it")
+    return found
 
 
 def by_file_name(plugins: Iterable[Plugin], sort: str) -> dict[str, ModuleType]:

@@ -1,17 +1,19 @@
-"""Transports: one file for each way to reach a device, found by its name. `Base` is the contract of such a file."""
+"""Transports: one file for each way to reach a device, found by its name; `_base.py` has the contract of such a file.
+
+Those of a user's own come from packages, through the entry-point group `nas.transports`, or from single files: see
+`search_spaces.plugins`.
+"""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Mapping
-from functools import lru_cache
-from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from hardware_profiles.transports._base import Waiting as Waiting
+from search_spaces import plugins
 from search_spaces.errors import InputError
 from search_spaces.lazy import lazy
 
@@ -21,23 +23,33 @@ if TYPE_CHECKING:
 
 __all__ = ["STORED", "Base", "Job", "Model", "TransportSettings", "Waiting", "check_rounds", "check_stored", "get",
            "make", "names", "safe_name"]
+GROUP = "nas.transports"
+HOLDS = ("HELP", "SETTINGS", "TRANSPORT", "TOOL", "missing")
+"""What a file holds."""
 _BASE, _ROUNDS = f"{__name__}._base", f"{__name__}._rounds"
 __getattr__ = lazy(__name__, {"STORED": _BASE, "Base": _BASE, "Job": _BASE, "Model": _BASE, "TransportSettings": _BASE,
                               "Waiting": _BASE, "safe_name": _BASE, "check_rounds": _ROUNDS, "check_stored": _ROUNDS})
 
 
-@lru_cache(maxsize=1)
 def names() -> tuple[str, ...]:
-    """The transports of this folder."""
-    found = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
-    return tuple(sorted(name for name in found if not name.startswith("_")))
+    """What transports are called: the names of their files with dashes."""
+    return tuple(sorted(_registry()))
 
 
 def get(name: str) -> Any:
-    """The module of a transport: `SETTINGS` and `TRANSPORT`. Raises InputError where there is none."""
-    if name not in names():
-        raise InputError("transport", f"{name!r} is unknown; allowed: {', '.join(names())}")
-    return importlib.import_module(f"{__name__}.{name}")
+    """The module of a transport. Raises InputError where there is none."""
+    try:
+        return _registry()[name]
+    except KeyError:
+        raise InputError("transport", f"{name!r} is unknown; allowed: {', '.join(names())}") from None
+
+
+@plugins.cached
+def _registry() -> dict[str, ModuleType]:
+    found = list(plugins.extensions(__name__, GROUP, lambda module: hasattr(module, "TRANSPORT")))
+    for plugin in found:
+        plugins.check_holds(plugin, HOLDS, "transport")
+    return plugins.by_file_name(found, "transport")
 
 
 def make(settings: Mapping[str, Any], device_name: str) -> Any:

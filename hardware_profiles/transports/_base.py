@@ -1,8 +1,13 @@
 """The contract of a transport: how a job reaches a device and its rounds come back.
 
-A transport is one file of this folder with `SETTINGS`, a pydantic model of what a device's YAML may say under
-`transport`, and `TRANSPORT`, a subclass of `Base`. It may have `missing(settings)`: why no device can be reached from
-this machine, such as a program that is not installed; None where it can. It does not look at the device.
+A transport is one file, of this folder or of the user, that holds
+
+- `HELP`: what it reaches, in a few words;
+- `SETTINGS`: a pydantic model of what a device's YAML may say under `transport`, a subclass of `TransportSettings`;
+- `TRANSPORT`: a subclass of `Base`;
+- `TOOL`: the program that it needs on this machine, None where it needs none;
+- `missing(settings)`: why no device can be reached from this machine, such as a program that is not installed; None
+  where it can. It does not look at the device.
 """
 
 from __future__ import annotations
@@ -126,9 +131,12 @@ class Job:
 
 
 class Base(ABC):
-    """A way to one device. `MEMORY` says whether jobs with `memory_of` can be run."""
+    """A way to one device.
 
-    MEMORY = True
+    `MEMORY` says whether jobs with `memory_of` can be run, `HERE` whether the device is this machine.
+    """
+
+    MEMORY, HERE = True, False
 
     def __init__(self, settings: Any, device_name: str) -> None:
         self.settings, self.device_name = settings, device_name

@@ -201,4 +201,5 @@ class AdbTransport(Base):
         return {name: value for name, value in found.items() if value}
 
 
+HELP, TOOL = "an Android device behind adb", "adb"
 SETTINGS, TRANSPORT = AdbSettings, AdbTransport

@@ -45,6 +45,11 @@ class BundleSettings(TransportSettings):
     results: str | None = Field(None, min_length=1, description="folder of what comes back; by default the file's")
 
 
+def missing(settings: BundleSettings) -> str | None:
+    """Nothing is needed."""
+    return None
+
+
 class BundleTransport(Base):
     """Writes the file to carry, and reads the one that comes back; each job has another."""
 
@@ -137,4 +142,5 @@ def _is_bundle(path: Path) -> bool:
         return False
 
 
+HELP, TOOL = "a device that only you can reach: you carry files there and back", None
 SETTINGS, TRANSPORT = BundleSettings, BundleTransport

@@ -33,8 +33,15 @@ def command(folder: Path, runtime: str) -> list[str]:
             "--lease", str(LEASE_S), "--runtime", str(Path(str(runtimes.get(runtime).__file__)).absolute())]
 
 
+def missing(settings: LocalSettings) -> str | None:
+    """Nothing is needed."""
+    return None
+
+
 class LocalTransport(Base):
     """Runs `measure.py` with this Python."""
+
+    HERE = True
 
     def check(self, runtime: str | None = None) -> None:
         """There is always a way to this machine; whether the runtime is there, its `missing` says."""
@@ -50,4 +57,5 @@ class LocalTransport(Base):
             raise InputError(self.device_name, f"the runner ended with code {ended.code}: {ended.says}")
 
 
+HELP, TOOL = "this machine", None
 SETTINGS, TRANSPORT = LocalSettings, LocalTransport

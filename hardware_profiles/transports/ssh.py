@@ -151,4 +151,5 @@ class SshTransport(Base):
         return InputError(self.device_name, says)
 
 
+HELP, TOOL = "a device behind ssh", "ssh"
 SETTINGS, TRANSPORT = SshSettings, SshTransport

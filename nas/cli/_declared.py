@@ -1,4 +1,4 @@
-"""Options of commands that come from declarations of techniques and formats.
+"""Options of commands that come from declarations of techniques, formats, samplers and tasks.
 
 They are read when the command is used or its help is printed: declarations import torch, for which other commands
 should not wait.
@@ -53,6 +53,32 @@ class ExportCommand(LoggedCommand):
 
         _param(self, "format_name").help = "; ".join(f"{name}: {formats.get(name).HELP}"
                                                      for name in formats.names()) + "."
+        return super().get_params(ctx)
+
+
+class SearchCommand(LoggedCommand):
+    """Lists the samplers in its help."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All options."""
+        from nas.core.search_config import SearchConfig
+        from nas.stages.search import samplers
+
+        listed = "; ".join(f"{name}: {samplers.get(name).HELP}" for name in samplers.names())
+        default = SearchConfig.model_fields["sampler"].default
+        _param(self, "sampler").help = f"Sampling algorithm; default {default}. {listed}."
+        return super().get_params(ctx)
+
+
+class TrainCommand(LoggedCommand):
+    """Lists the tasks in its help."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All options."""
+        from nas import tasks
+
+        listed = "; ".join(f"{name}: {tasks.get(name).help}" for name in tasks.names())
+        _param(self, "task").help = f"Task to train for. {listed}."
         return super().get_params(ctx)
 
 

@@ -8,9 +8,10 @@ import typer
 
 from nas.cli import _complete
 from nas.cli._app import SUPERNETS, Json, app, screen, show_result
+from nas.cli._declared import SearchCommand
 
 
-@app.command(rich_help_panel=SUPERNETS)
+@app.command(rich_help_panel=SUPERNETS, cls=SearchCommand)
 def search(
     run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=_complete.runs, show_default=False,
                                        help="A finished run of nas train.")],
@@ -32,7 +33,7 @@ def search(
                                              help="Resume the search for N more trials.")] = None,
     sampler: Annotated[str | None, typer.Option(
         "--sampler", metavar="NAME", show_default=False,
-        help="Sampling algorithm; default predictor, an unknown name lists all.")] = None,
+        help="Sampling algorithm.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", metavar="N", min=0, show_default=False,
                                              help="Random seed; default 0.")] = None,
     limit: Annotated[int | None, typer.Option(

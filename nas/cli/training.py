@@ -8,6 +8,7 @@ import typer
 
 from nas.cli import _complete
 from nas.cli._app import SUPERNETS, Json, app, screen, show_result
+from nas.cli._declared import TrainCommand
 
 RayAddress = Annotated[str, typer.Option(
     "--ray", metavar="auto|ADDRESS|local",
@@ -15,13 +16,13 @@ RayAddress = Annotated[str, typer.Option(
          "machine for this command).")]
 
 
-@app.command(rich_help_panel=SUPERNETS)
+@app.command(rich_help_panel=SUPERNETS, cls=TrainCommand)
 def train(
     space: Annotated[str | None, typer.Option(
         "--space", metavar="SPACE", autocompletion=_complete.spaces, show_default=False,
         help="A shipped space or a YAML file.")] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="TASK", show_default=False,
-                                             help="Task to train for; an unknown name lists the tasks.")] = None,
+                                             help="Task to train for.")] = None,
     data: Annotated[list[str] | None, typer.Option(
         "--data", metavar="KEY=VALUE", show_default=False,
         help="Data option, such as train=FILE; repeatable. Default: the bundled sample data.")] = None,

@@ -17,8 +17,7 @@ def why_not(device: Device) -> str:
     if device.estimated:
         return ""
     transport = transports.get(device.transport["kind"])
-    missing = getattr(transport, "missing", lambda settings: None)
-    return runtimes.get(device.runtime).missing() or missing(transport.SETTINGS(**_settings(device))) or ""
+    return runtimes.get(device.runtime).missing() or transport.missing(transport.SETTINGS(**_settings(device))) or ""
 
 
 def why_unreachable(device: Device, timeout_s: int) -> str:

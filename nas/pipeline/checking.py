@@ -19,10 +19,10 @@ from nas.pipeline.config import DevicePart, PickPart, PipelineConfig
 from nas.stages.export.request import ExportRequest
 from nas.stages.profile.profiling import conditions_of
 from nas.stages.retrain.config import make_config
-from nas.stages.search.samplers import names as samplers
+from nas.stages.search import samplers
 from nas.stages.search.warm import named
 from search_spaces import Fault, InputError, load_space
-from search_spaces.errors import Option, did_you_mean, with_references
+from search_spaces.errors import Option, with_references
 from supernet.train.recipe import Recipe
 
 Check = Callable[[PipelineConfig], Iterator[Fault]]
@@ -141,9 +141,7 @@ def _search_words(settings: SearchConfig, config: PipelineConfig) -> Iterator[Fa
     if "objectives" in config.search:
         yield from _refused("search", settings.measures, task)
     yield from _refused("search", settings.limits, task)
-    if settings.sampler not in samplers():
-        yield Fault("search.sampler", f"{settings.sampler!r} is unknown; allowed: {', '.join(samplers())}"
-                                      f"{did_you_mean(settings.sampler, samplers())}")
+    yield from _refused("search", samplers.get, settings.sampler)
     for name in settings.warm_start:
         yield from _refused("search.warm_start", named, name)
 

@@ -1,15 +1,21 @@
-"""Tasks: what a model is trained for and judged by. The folder is scanned; adding a file adds a task."""
+"""Tasks: what a model is trained for and judged by. One file each; README.md says what such a file holds.
+
+Those of a user's own come from packages, through the entry-point group `nas.tasks`, or from single files: see
+`search_spaces.plugins`.
+"""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from functools import lru_cache
+import re
 
 from nas.tasks.base import Prepared, Task
-from search_spaces.errors import InputError
+from search_spaces import plugins
+from search_spaces.errors import InputError, did_you_mean
 
-__all__ = ["Prepared", "Task", "get", "names"]
+__all__ = ["GROUP", "Prepared", "Task", "get", "names"]
+GROUP = "nas.tasks"
+REQUIRED = ("name", "help", "family", "roles", "metrics")
+"""What a task declares in any case."""
 
 
 def get(name: str) -> Task:
@@ -17,7 +23,8 @@ def get(name: str) -> Task:
     try:
         return _registry()[name]
     except KeyError:
-        raise InputError("task", f"unknown {name!r}; allowed: {', '.join(names())}") from None
+        says = f"unknown {name!r}; allowed: {', '.join(names())}{did_you_mean(name, names())}"
+        raise InputError("task", says) from None
 
 
 def names() -> list[str]:
@@ -25,9 +32,16 @@ def names() -> list[str]:
     return sorted(_registry())
 
 
-@lru_cache(maxsize=1)
+@plugins.cached
 def _registry() -> dict[str, Task]:
-    """Every `TASK` of the modules beside this file, by name."""
-    modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
-    tasks = (getattr(module, "TASK", None) for module in modules)
-    return {task.name: task for task in tasks if isinstance(task, Task)}
+    return plugins.values(__name__, GROUP, Task, "task", _check)  # type: ignore[type-abstract]
+
+
+def _check(task: Task, where: str) -> None:
+    lacking = [name for name in REQUIRED if not getattr(task, name, "")]
+    if lacking:
+        raise InputError(where, f"the task {type(task).__name__} has no {' and no '.join(lacking)}")
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", task.name):
+        raise InputError(where, f"{task.name!r} cannot name a task; allowed: lower-case letters, digits and -")
+    if "loss" not in task.metrics:
+        raise InputError(where, f"the task {task.name} has no metric loss, which training and search minimise")

@@ -63,6 +63,8 @@ class Task(ABC):
     """
 
     name: ClassVar[str]
+    help: ClassVar[str]
+    """What a model does, in a few words: for the help of commands and the reference."""
     family: ClassVar[str]
     """The family of spaces it needs."""
     roles: ClassVar[Row]

@@ -27,6 +27,7 @@ class Classification(Task):
     """Rows are a text and the name of its class."""
 
     name = "classification"
+    help = "one class for each text"
     family = "encoder"
     roles = ("text", "label")
     embedded_vocab = 4096

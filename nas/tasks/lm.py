@@ -33,6 +33,7 @@ class LanguageModelling(Task):
     """Rows are documents; a plain text file is one."""
 
     name = "lm"
+    help = "predict every next token of running text"
     family = "lm"
     roles = ("text",)
     embedded_vocab = 8192

@@ -27,6 +27,7 @@ class Translation(Task):
     """Rows are a source and a target sentence; both are cut into the same pieces."""
 
     name = "translation"
+    help = "write the target sentence of a source sentence"
     family = "seq2seq"
     roles = ("source", "target")
     extras = {"direction": ("de-en", "en-de"), "size": ()}

@@ -6,11 +6,7 @@ Those come from packages, through the entry-point group `nas.measures`, or from 
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 from nas.core.measures._base import MeasureKind
 from search_spaces import plugins
@@ -22,11 +18,8 @@ GROUP = "nas.measures"
 @plugins.cached
 def registry() -> dict[str, MeasureKind]:
     """Every installed measure by its name, in their order. Raises InputError for one that is declared wrongly."""
-    found: dict[str, MeasureKind] = {}
-    for kind, where in _declared():
-        _check(kind, where)
-        if found.setdefault(kind.name, kind) is not kind:
-            raise InputError(where, f"there is a measure {kind.name} already; rename it")
+    own = str(__package__)
+    found = plugins.values(own, GROUP, MeasureKind, "measure", _check)  # type: ignore[type-abstract]
     return dict(sorted(found.items(), key=lambda item: (item[1].place, item[0])))
 
 
@@ -36,11 +29,3 @@ def _check(kind: MeasureKind, where: str) -> None:
         raise InputError(where, f"the measure {type(kind).__name__} has no {' and no '.join(lacking)}")
     if not re.fullmatch(r"\w+", kind.name):
         raise InputError(where, f"{kind.name!r} cannot name a measure; allowed: letters, digits and _")
-
-
-def _declared() -> Iterator[tuple[MeasureKind, str]]:
-    names = (info.name for info in pkgutil.iter_modules([str(Path(__file__).parent)]))
-    own = (importlib.import_module(f"{__package__}.{name}") for name in names if not name.startswith("_"))
-    others = ((plugin.module, plugin.where) for plugin in (*plugins.installed(GROUP), *plugins.files()))
-    for module, where in (*((module, module.__name__) for module in own), *others):
-        yield from ((value, where) for value in vars(module).values() if isinstance(value, MeasureKind))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from hardware_profiles import transports
 from hardware_profiles.device import Device, load_profile, shipped_devices
 from hardware_profiles.profile import named_folder, read_stored, stored_names
 from nas.core.availability import why_not, why_unreachable
 from nas.core.progress import StageProgress
 from nas.stages.devices.request import DevicesRequest
 
-SEEN_HERE = ("local",)
-"""Transports whose devices can be looked at without contacting another machine."""
 TIMEOUT_S = 5
 """For a connection to a device that is contacted."""
 
@@ -48,7 +47,7 @@ def _state(device: Device, check: bool) -> tuple[str, str]:
         return "estimated", ""
     if why := why_not(device):
         return "not available", why
-    if device.transport["kind"] in SEEN_HERE:
+    if transports.get(device.transport["kind"]).TRANSPORT.HERE:
         return "available", ""
     if not check:
         return "not checked", ""

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import torch
 
-from hardware_profiles import runtimes
+from hardware_profiles import runtimes, transports
 from hardware_profiles.device import load_profile, shipped_devices
 from hardware_profiles.profile import folder_of
 from search_spaces.errors import InputError, Option
 
 NOT_FOR_USERS = ("dev", "docs")
-TOOLS = {"ssh": "profiles devices over the network", "adb": "profiles Android devices"}
 
 
 @dataclass(frozen=True)
@@ -126,6 +125,8 @@ def _cluster() -> Iterator[Finding]:
 
 
 def _tools() -> Iterator[Finding]:
-    for name, use in TOOLS.items():
-        path = shutil.which(name)
-        yield Finding("tools", name, "yes" if path else "no", f"{use}" if path else f"not found; it {use}")
+    """The programs that transports need."""
+    for transport in map(transports.get, transports.names()):
+        if transport.TOOL:
+            there, use = shutil.which(transport.TOOL), f"profiles {transport.HELP}"
+            yield Finding("tools", transport.TOOL, "yes" if there else "no", use if there else f"not found; it {use}")

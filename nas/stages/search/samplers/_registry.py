@@ -1,26 +1,48 @@
-"""Samplers by their names: one file each."""
+"""Samplers by their names: one file each; README.md of this folder says what such a file holds.
+
+Those of a user's own come from packages, through the entry-point group `nas.samplers`, or from single files: see
+`search_spaces.plugins`.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import importlib
-import pkgutil
 import warnings
-from functools import lru_cache
-from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler
 
 from nas.stages.search.samplers._problem import Problem
-from search_spaces import InputError
+from search_spaces import InputError, plugins
+from search_spaces.errors import Option, did_you_mean
+
+GROUP = "nas.samplers"
+HOLDS = ("HELP", "PURE", "make")
+"""What a file holds."""
 
 
-@lru_cache(maxsize=1)
 def names() -> tuple[str, ...]:
-    """The samplers of this folder."""
-    found = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
-    return tuple(sorted(name for name in found if not name.startswith("_")))
+    """What samplers are called: the names of their files with dashes."""
+    return tuple(sorted(_registry()))
+
+
+def get(name: str) -> Any:
+    """The module of a sampler. Raises InputError where there is none."""
+    try:
+        return _registry()[name]
+    except KeyError:
+        raise InputError(Option("sampler"), f"{name!r} is unknown; allowed: {', '.join(names())}"
+                                            f"{did_you_mean(name, names())}") from None
+
+
+@plugins.cached
+def _registry() -> dict[str, ModuleType]:
+    found = list(plugins.extensions(str(__package__), GROUP, lambda module: hasattr(module, "PURE")))
+    for plugin in found:
+        plugins.check_holds(plugin, HOLDS, "sampler")
+    return plugins.by_file_name(found, "sampler")
 
 
 class Proposer:
@@ -35,11 +57,9 @@ class Proposer:
     """
 
     def __init__(self, name: str, problem: Problem, seed: int) -> None:
-        if name not in names():
-            raise InputError("sampler", f"{name!r} is unknown; allowed: {', '.join(names())}")
-        self._module = importlib.import_module(f"nas.stages.search.samplers.{name}")
+        self._module = get(name)
         self._problem, self._seed = problem, seed
-        self._pure = self._made(seed) if getattr(self._module, "PURE", False) else None
+        self._pure = self._made(seed) if self._module.PURE else None
 
     def sampler(self, number: int) -> BaseSampler:
         """What proposes the trial of that number."""

@@ -6,6 +6,8 @@ from optuna.samplers import BaseSampler, GPSampler
 
 from nas.stages.search.samplers._problem import Problem
 
+HELP, PURE = "Gaussian process, for a few dozen costly evaluations", False
+
 
 def make(problem: Problem, seed: int) -> BaseSampler:
     """The sampler of one suggestion."""

@@ -7,6 +7,8 @@ from optuna.samplers import BaseSampler, NSGAIIISampler
 from nas.stages.search.samplers._genetic import repeatable
 from nas.stages.search.samplers._problem import Problem
 
+HELP, PURE = "genetic algorithm, for many objectives", False
+
 
 def make(problem: Problem, seed: int) -> BaseSampler:
     """The sampler of one suggestion."""

@@ -160,7 +160,7 @@ class PredictorSampler(BaseSampler):
             raise InputError("exact", f"objective {unknown[0]} is not one of the study's {len(study.directions)}")
 
 
-PURE = True
+HELP, PURE = "learns quality from the trials and looks up the other objectives", True
 
 
 def make(problem: Problem, seed: int) -> BaseSampler:

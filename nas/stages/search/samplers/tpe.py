@@ -6,6 +6,8 @@ from optuna.samplers import BaseSampler, TPESampler
 
 from nas.stages.search.samplers._problem import Problem
 
+HELP, PURE = "tree-structured Parzen estimator", False
+
 
 def make(problem: Problem, seed: int) -> BaseSampler:
     """The sampler of one suggestion."""
