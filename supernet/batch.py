@@ -20,7 +20,8 @@ class Batch:
     Args:
         tokens: (batch, n) ids; of the source for seq2seq.
         labels: what the logits should predict, `IGNORE` where nothing: (batch, n) next tokens for an lm,
-            (batch,) classes for an encoder, (batch, m) next target tokens for seq2seq.
+            (batch,) classes for an encoder, (batch, m) next target tokens for seq2seq. Real numbers, of which all
+            count, where a model predicts a number.
         target: (batch, m) ids the decoder reads, for seq2seq.
         mask: (batch, n), true where a real token stands; None where all are real.
         target_mask: as `mask`, of the target.
@@ -35,7 +36,7 @@ class Batch:
     @property
     def n_labels(self) -> int:
         """How many labels count."""
-        return int((self.labels != IGNORE).sum())
+        return self.labels.numel() if self.labels.is_floating_point() else int((self.labels != IGNORE).sum())
 
     @property
     def n_tokens(self) -> int:

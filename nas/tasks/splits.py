@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -96,11 +96,11 @@ class BucketedSplit:
 
     Args:
         tokens: what the model reads, of each example.
-        labels: the class of each example; None for seq2seq.
+        labels: the class of each example, or its number; None for seq2seq.
         targets: for seq2seq, the target with the token before it and the one after it.
     """
 
-    def __init__(self, tokens: Ragged, labels: Ints | None = None, targets: Ragged | None = None) -> None:
+    def __init__(self, tokens: Ragged, labels: NDArray[Any] | None = None, targets: Ragged | None = None) -> None:
         self.tokens, self.labels, self.targets = tokens, labels, targets
         self._lengths = tokens.lengths if targets is None else np.maximum(tokens.lengths, targets.lengths - 1)
         self._order: tuple[tuple[int, int, int], Ints] | None = None
@@ -166,5 +166,7 @@ def _rng(seed: int, epoch: int) -> np.random.Generator:
     return np.random.default_rng([seed % 2**64, epoch])
 
 
-def _tensor(ids: Ints) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(ids, dtype=np.int64))
+def _tensor(ids: NDArray[Any]) -> Tensor:
+    """Numbers stay float32; ids are what torch looks up."""
+    kept = np.float32 if ids.dtype.kind == "f" else np.int64
+    return torch.from_numpy(np.ascontiguousarray(ids, dtype=kept))

@@ -1,4 +1,4 @@
-"""Heads that look at the whole sequence: class logits, or the pooled features alone."""
+"""Heads that look at the whole sequence: class logits or one number, or the pooled features alone."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ CLASSIFIER = Kind(
     name="classifier",
     role="head",
     module=Classifier,
-    help="class logits of the whole sequence",
+    help="class logits of the whole sequence, or one number",
     dims=(Dim("pool", str, "what stands for the sequence", default="mean", choices=("first", "mean")), POOLER),
     facts=("width", "n_classes"),
-    rules=(Rule(("pool", "n_classes"), lambda _, n_classes: n_classes >= 2, "a classifier needs n_classes >= 2"),),
+    rules=(Rule(("pool", "n_classes"), lambda _, n_classes: n_classes >= 1, "a classifier needs n_classes >= 1"),),
     words=lambda dims, width: ("classifier", f"pools by {dims['pool']}"),
 )
 FEATURES = Kind(

@@ -1,4 +1,8 @@
-"""Losses: against labels, and against the soft targets of a teacher."""
+"""Losses: against labels, and against the soft targets of a teacher.
+
+Logits of two classes or more are compared by cross-entropy. A model with one output predicts a number: its labels are
+real numbers, and the loss is the squared error.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from search_spaces.errors import InputError
 from supernet.batch import IGNORE
 
 ROWS = 128
@@ -17,6 +22,8 @@ ROWS = 128
 def labelled(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """(n, classes) logits and (n,) labels of the positions that count, in float32 at least."""
     flat, wanted = logits.flatten(0, -2), labels.flatten()
+    if labels.is_floating_point():
+        return precise(flat), precise(wanted)
     counts = wanted != IGNORE
     if not bool(counts.all()):
         flat, wanted = flat[counts], wanted[counts]
@@ -24,7 +31,16 @@ def labelled(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def label_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
-    """The summed cross-entropy of (n, classes) logits in nats."""
+    """The summed cross-entropy of (n, classes) logits in nats; the squared error of (n, 1) numbers.
+
+    Raises:
+        InputError: numbers are to be smoothed.
+    """
+    if predicts_number(logits):
+        if smoothing:
+            raise InputError("label_smoothing", f"{smoothing:g} is not allowed where a model predicts a number; "
+                                                "allowed: 0")
+        return squared_error(logits, labels[:, None])
     loss: Tensor = _LabelCrossEntropy.apply(logits, labels, smoothing)  # type: ignore[no-untyped-call]
     return loss
 
@@ -32,13 +48,16 @@ def label_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor
 def soft_targets(teacher: Tensor, labels: Tensor, trust: float, smoothing: float = 0.0) -> Tensor:
     """What students should predict: the teacher's distribution mixed with the (smoothed) labels.
 
-    Mixing targets is the same as mixing losses, and costs every student one loss instead of two.
+    Mixing targets is the same as mixing losses, and costs every student one loss instead of two. (Of squared errors, up
+    to a constant.)
 
     Args:
         teacher: (n, classes) logits that are not needed afterwards: their memory is reused.
         trust: the teacher's share, from 0 to 1.
     """
     logits = teacher.detach()
+    if predicts_number(logits):
+        return logits if trust == 1 else logits.mul(trust).add_(labels[:, None], alpha=1 - trust)
     targets = logits.sub_(_normaliser(logits)).exp_()
     if trust < 1:
         rest = 1 - trust
@@ -51,8 +70,10 @@ def soft_targets(teacher: Tensor, labels: Tensor, trust: float, smoothing: float
 def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """The summed cross-entropy of (n, classes) logits against distributions, which get no gradient.
 
-    The backward pass reuses the memory of the logits: they are invalid after it.
+    The backward pass reuses the memory of the logits: they are invalid after it. For (n, 1) numbers, the squared error.
     """
+    if predicts_number(logits):
+        return squared_error(logits, targets)
     loss: Tensor = _SoftCrossEntropy.apply(logits, targets)  # type: ignore[no-untyped-call]
     return loss
 
@@ -60,10 +81,23 @@ def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
 def teacher_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
     """T^2 times the summed divergence KL(teacher || student) of (n, classes) logits, both divided by T.
 
-    The factor keeps its gradient as large as that of the labels, whatever the temperature.
+    The factor keeps its gradient as large as that of the labels, whatever the temperature. Numbers have none: for
+    (n, 1), the squared difference.
     """
+    if predicts_number(student):
+        return squared_error(student, teacher)
     mine, theirs = ((logits / temperature).log_softmax(-1) for logits in (student, teacher))
     return temperature**2 * F.kl_div(mine, theirs, reduction="sum", log_target=True)
+
+
+def predicts_number(logits: Tensor) -> bool:
+    """Whether a model has one output, which is a number and no class."""
+    return logits.shape[-1] == 1
+
+
+def squared_error(found: Tensor, wanted: Tensor) -> Tensor:
+    """Summed; what is wanted gets no gradient."""
+    return F.mse_loss(found, wanted.detach().to(found.dtype), reduction="sum")
 
 
 def feature_loss(student: Tensor, teacher: Tensor, mask: Tensor | None) -> Tensor:

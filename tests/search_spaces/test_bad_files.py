@@ -137,7 +137,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"head": {"features": {}}}, ["head.features: gives no logits of words, which the family lm needs"]),
     "classifier without classes": (
         {"family": "encoder", "encoder": changed()["decoder"], "decoder": ..., "head": {"classifier": {}}},
-        ["head.classifier.pool: ", "n_classes 0: a classifier needs n_classes >= 2"]),
+        ["head.classifier.pool: ", "n_classes 0: a classifier needs n_classes >= 1"]),
     "too many searched slots": (
         {"decoder__slots": 20, "decoder__depth": {"keep": "searched"}},
         ["decoder.depth: searched works up to 16 slots, found 20"]),

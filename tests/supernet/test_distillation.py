@@ -4,8 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from search_spaces import InputError
 from supernet.batch import IGNORE
-from supernet.train.losses import label_loss, labelled, soft_loss, soft_targets
+from supernet.train.losses import label_loss, labelled, soft_loss, soft_targets, teacher_loss
 
 
 def drawn(*shape, seed=0, scale=3.0):
@@ -106,3 +107,22 @@ def test_labels_of_whole_sequences_and_of_nothing():
     (torch.bfloat16, torch.float32), (torch.float32, torch.float32), (torch.float64, torch.float64)])
 def test_losses_are_taken_in_float32_at_least(given, becomes):
     assert labelled(drawn(4, 3).to(given), torch.tensor([0, 1, 2, IGNORE]))[0].dtype == becomes
+
+
+@pytest.mark.parametrize("trust", [0.0, 0.3, 1.0])
+def test_one_output_is_a_number_with_the_squared_error(trust):
+    labels = torch.tensor([0.5, -100.0, 3.0], dtype=torch.float64)  # -100 is a number like any other
+    logits, wanted = labelled(drawn(3, 1), labels)
+    assert torch.equal(wanted, labels)
+    assert torch.allclose(label_loss(logits, wanted), ((logits[:, 0] - labels) ** 2).sum())
+    teacher = drawn(3, 1, seed=1)
+    assert torch.allclose(teacher_loss(logits, teacher, temperature=2.0), ((logits - teacher) ** 2).sum())
+    ours, textbook = (logits.clone().requires_grad_() for _ in range(2))
+    soft_loss(ours, soft_targets(teacher.clone(), wanted, trust)).backward()
+    ((trust * (textbook - teacher) ** 2 + (1 - trust) * (textbook - labels[:, None]) ** 2).sum()).backward()
+    assert torch.allclose(ours.grad, textbook.grad, rtol=1e-12)
+
+
+def test_numbers_are_not_smoothed():
+    with pytest.raises(InputError, match="label_smoothing: 0.1 is not allowed where a model predicts a number"):
+        label_loss(drawn(3, 1), torch.ones(3), 0.1)

@@ -15,9 +15,10 @@ from search_spaces import InputError
 from search_spaces import registry as kinds
 from search_spaces.errors import Option
 from supernet.batch import IGNORE, Batch
+from supernet.train.losses import label_loss, labelled, soft_loss, soft_targets
 
 MOST_LOSS = 0.05
-"""Nats that int8 may add to the loss, unless the user allows more."""
+"""What int8 may add to the loss, unless the user allows more: nats, or a share of the variance of numbers."""
 SHAPES = ((1, 1.0), (4, 0.5), (2, 0.25), (3, 1.0), (2, 0.0))
 """Rows, and the share of the length, that open sizes are tried with; a length of 0 is one token. The first is tried
 again in the whole context."""
@@ -78,7 +79,7 @@ def largest_difference(run: Run, shipment: Shipment, cases: Sequence[Case]) -> f
 
 
 def losses(run: Run, shipment: Shipment, cases: Sequence[Case]) -> tuple[float, float]:
-    """The mean loss in nats, of the plain model and of what was exported.
+    """The mean loss, of the plain model and of what was exported; in nats where it gives classes.
 
     Without labels the plain model's own distribution is the truth: the difference of the two is the divergence.
 
@@ -91,10 +92,15 @@ def losses(run: Run, shipment: Shipment, cases: Sequence[Case]) -> tuple[float, 
     sums, n = torch.zeros(2, dtype=torch.float64), 0
     for case in cases:
         plain = _plain(shipment, case)
-        flat = [each.reshape(-1, each.shape[-1]).double() for each in (plain, run(case.inputs))]
-        truth = flat[0].softmax(-1) if case.labels is None else case.labels.reshape(-1)
-        sums += torch.stack([F.cross_entropy(each, truth, ignore_index=IGNORE, reduction="sum") for each in flat])
-        n += len(truth) if case.labels is None else int((truth != IGNORE).sum())
+        both = [each.double() for each in (plain, run(case.inputs))]
+        if case.labels is None:
+            flat = [each.flatten(0, -2) for each in both]
+            truth = soft_targets(flat[0].clone(), torch.empty(0), trust=1.0)
+            sums += torch.stack([soft_loss(each, truth) for each in flat])
+        else:
+            pairs = [labelled(each, case.labels) for each in both]
+            sums, truth = sums + torch.stack([label_loss(*pair) for pair in pairs]), pairs[0][1]
+        n += len(truth)
     before, after = (sums / max(n, 1)).tolist()
     return before, after
 
