@@ -179,10 +179,11 @@ def _runtimes() -> Iterator[str]:
 
 
 def _tasks() -> Iterator[str]:
-    yield from ("| task | description | family | columns | metrics |", "|---|---|---|---|---|")
+    yield from ("| task | description | family | columns | metrics | run a model |", "|---|---|---|---|---|---|")
     for task in map(tasks.get, tasks.names()):
         columns, metrics = (", ".join(f"`{each}`" for each in names) for names in (task.roles, task.metrics))
-        yield f"| `{task.name}` | {task.help} | `{task.family}` | {columns} | {metrics} |"
+        use = f"[nas {task.command}](commands.md#nas-{task.command})"
+        yield f"| `{task.name}` | {task.help} | `{task.family}` | {columns} | {metrics} | {use} |"
     yield ""
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nas.core.progress import StageProgress
 from nas.core.stopping import Stopped as Stopped
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from nas.stages.export.run import Exported
     from nas.stages.search.request import SearchCluster
     from nas.stages.search.run import SearchResult
-    from nas.stages.use.run import Labelled
+    from nas.tasks.answering import Answer
+    from nas.tasks.classification import Labelled
     from nas.terminal.progress import TerminalProgress
 
     Name = str | os.PathLike[str] | RunDir | Subnet
@@ -189,20 +190,19 @@ def generate(subnet: Name, text: str, tokens: int = 100, *, temperature: float =
     return stage(GenerateRequest(_name(subnet), text, tokens, temperature, top_k, seed), StageProgress()).text
 
 
+def predict(subnet: Name, texts: Sequence[str]) -> list[Answer]:
+    """What a model says of each text; its task says what that is, such as a class or a number."""
+    return _answers(subnet, texts)
+
+
 def classify(subnet: Name, texts: Sequence[str]) -> list[Labelled]:
     """The class of each text, and its probability."""
-    from nas.stages.use.request import ClassifyRequest
-    from nas.stages.use.run import classify as stage
-
-    return list(stage(ClassifyRequest(_name(subnet), texts), StageProgress()))
+    return cast("list[Labelled]", _answers(subnet, texts, "classify"))
 
 
 def translate(subnet: Name, texts: Sequence[str]) -> list[str]:
     """The translation of each text."""
-    from nas.stages.use.request import TranslateRequest
-    from nas.stages.use.run import translate as stage
-
-    return [each.translation for each in stage(TranslateRequest(_name(subnet), texts), StageProgress())]
+    return [each.line for each in _answers(subnet, texts, "translate")]
 
 
 def report(run: Name, out: Name | None = None) -> Path:
@@ -211,6 +211,13 @@ def report(run: Name, out: Name | None = None) -> Path:
     from nas.stages.report.run import run as stage
 
     return stage(ReportRequest(_name(run), _path(out)), StageProgress()).page
+
+
+def _answers(subnet: Name, texts: Sequence[str], command: str | None = None) -> list[Answer]:
+    from nas.stages.use.request import PredictRequest
+    from nas.stages.use.run import predict as stage
+
+    return list(stage(PredictRequest(_name(subnet), texts, command), StageProgress()))
 
 
 def _name(given: Name) -> str:

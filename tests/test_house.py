@@ -80,12 +80,11 @@ def stage_imports() -> Iterator[str]:
 
 
 def rich_imports() -> Iterator[str]:
-    """Only what a person sees is made of rich; `nas.terminal.commands` writes plain text."""
+    """Only what a person sees is made of rich."""
     for name, tree in modules().items():
         if not is_view(name):
             yield from (f"{name} {target}" for target in imported(tree)
-                        if not within(target, "nas.terminal.commands")
-                        and (within(target, "rich", "typer", "nas.terminal") or "view" in target.split(".")))
+                        if within(target, "rich", "typer", "nas.terminal") or "view" in target.split("."))
 
 
 def private_imports() -> Iterator[str]:

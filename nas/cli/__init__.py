@@ -13,7 +13,7 @@ import typer
 from nas.cli._app import LoggedCommand, app
 from nas.cli._log import Log
 from nas.cli._process import STOPPED, Stops, open_streams, stoppable
-from nas.terminal.commands import command_line
+from nas.core.commands import command_line
 from nas.terminal.text import printable
 
 PANELS = ("project", "report", "architectures", "devices", "training", "search", "subnets", "using")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.prompt import Prompt
 
-from nas.terminal.commands import command_line
+from nas.core.commands import command_line
 from nas.terminal.tables import table
 from search_spaces import InputError
 

@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from nas.terminal.commands import command_line
+from nas.core.commands import command_line
 from nas.terminal.text import printable
 
 ROOT, FILE = Path("runs"), "log.txt"

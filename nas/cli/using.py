@@ -1,4 +1,4 @@
-"""`nas generate`, `classify` and `translate`: run a subnet."""
+"""`nas generate`, `predict`, `classify` and `translate`: run a subnet."""
 
 from __future__ import annotations
 
@@ -35,14 +35,24 @@ def generate(
 
     Example: [cyan]nas generate first/7b9f "The function returns" --tokens 40 --seed 1[/cyan]
     """
-    from nas.stages.use import run as use
     from nas.stages.use.request import GenerateRequest
+    from nas.stages.use.run import generate as stage
+    from nas.stages.use.view import generated_data, generated_text
 
-    result = use.generate(GenerateRequest(subnet, text, tokens, temperature, top_k, seed), _notes())
+    result = stage(GenerateRequest(subnet, text, tokens, temperature, top_k, seed), _notes())
     if as_json:
-        show_result(vars(result))
+        show_result(generated_data(result))
     else:
-        show_text(result.prompt + result.text)
+        show_text(generated_text(result))
+
+
+@app.command(rich_help_panel=SUBNETS)
+def predict(subnet: SubnetName, texts: Texts, as_json: Json = False) -> None:
+    """Run a model on texts: its task says what it answers.
+
+    Example: [cyan]nas predict scores/7b9f "a fine film" "a dull one"[/cyan]
+    """
+    _answer(subnet, texts, as_json)
 
 
 @app.command(rich_help_panel=SUBNETS)
@@ -51,15 +61,7 @@ def classify(subnet: SubnetName, texts: Texts, as_json: Json = False) -> None:
 
     Example: [cyan]nas classify reviews/7b9f "a fine film" "a dull one"[/cyan]
     """
-    from nas.stages.use import run as use
-    from nas.stages.use.request import ClassifyRequest
-
-    results = use.classify(ClassifyRequest(subnet, _lines(texts)), _notes())
-    if as_json:
-        show_result({"texts": [vars(each) for each in results]})
-        return
-    for each in results:
-        show_text(f"{each.label}\t{each.probability:.3f}\t{each.text}")
+    _answer(subnet, texts, as_json, "classify")
 
 
 @app.command(rich_help_panel=SUBNETS)
@@ -68,15 +70,20 @@ def translate(subnet: SubnetName, texts: Texts, as_json: Json = False) -> None:
 
     Example: [cyan]nas translate numbers/7b9f "zweiundvierzig"[/cyan]
     """
-    from nas.stages.use import run as use
-    from nas.stages.use.request import TranslateRequest
+    _answer(subnet, texts, as_json, "translate")
 
-    results = use.translate(TranslateRequest(subnet, _lines(texts)), _notes())
+
+def _answer(subnet: str, texts: list[str], as_json: bool, command: str | None = None) -> None:
+    from nas.stages.use.request import PredictRequest
+    from nas.stages.use.run import predict as stage
+    from nas.stages.use.view import answer_lines, answers_data
+
+    answers = stage(PredictRequest(subnet, _lines(texts), command), _notes())
     if as_json:
-        show_result({"texts": [vars(each) for each in results]})
+        show_result(answers_data(answers))
         return
-    for each in results:
-        show_text(each.translation)
+    for line in answer_lines(answers):
+        show_text(line)
 
 
 def _notes() -> StageProgress:

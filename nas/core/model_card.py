@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from nas import tasks
+from nas.core.commands import shell_command
 from nas.core.costs import count_params
 from nas.core.layer_rows import drawing
 from nas.core.measures import MARK, Measure, parse_measure
 from nas.core.run_dir import write_text
-from nas.tasks.tokenizer import BOS, EOS
+from nas.tasks.base import Task
 from search_spaces import Architecture
+from search_spaces.errors import Command
 
 if TYPE_CHECKING:
     from nas.core.subnet import Subnet
 
 CARD = "README.md"
 UNMEASURED = "of it interpolated or estimated"
-WHAT = {"lm": "Language model", "classification": "Text classifier", "translation": "Translation model"}
-TRY = {"lm": 'nas generate . "Once upon a time"', "classification": 'nas classify . "a text"',
-       "translation": 'nas translate . "a sentence"'}
 
 
 def write_card(subnet: Subnet) -> None:
@@ -39,7 +39,7 @@ def card(subnet: Subnet) -> str:
 
 def _opening(subnet: Subnet) -> Iterator[str]:
     arch, facts = subnet.arch, subnet.facts
-    what = WHAT.get(facts.task, f"Model for {facts.task}")
+    what = tasks.get(facts.task).title
     layers = " and ".join(f"{len(stack)} {name}" for name, stack in arch.stacks.items())
     yield f"# {what} {arch.key[:12]}\n"
     yield (f"{what} of {layers} layer{'s' if arch.depth > 1 else ''} with {count_params(arch):,} parameters, a "
@@ -112,38 +112,26 @@ def _drawing(arch: Architecture) -> Iterator[str]:
 
 
 def _use(subnet: Subnet) -> Iterator[str]:
-    task = subnet.facts.task
+    task = tasks.get(subnet.facts.task)
     yield "With Paretoformer installed, in this folder:\n"
     yield "```python"
     yield from _snippet(task, subnet.arch)
     yield "```\n"
     yield "On the command line:\n"
     yield "```sh"
-    if task in TRY:
-        yield TRY[task]
-    yield "nas evaluate . --split test    # needs the data of its run"
+    yield f'nas {task.command} . "{task.sample}"'
+    yield f"{shell_command(Command('evaluate', '.', split='test'))}    # needs the data of its run"
     yield "```"
 
 
-def _snippet(task: str, arch: Architecture) -> Iterator[str]:
+def _snippet(task: Task, arch: Architecture) -> Iterator[str]:
     """Python that loads the model and runs it once."""
-    yield from (["import json\n"] if task == "classification" else [])
+    lines = list(task.snippet(arch))
+    yield from (["import json\n"] if any("json." in line for line in lines) else [])
     yield from ("import torch", "from tokenizers import Tokenizer", "", "from supernet import Transformer", "")
     yield 'model = Transformer.from_pretrained(".")    # an ordinary torch.nn.Module in eval mode'
     yield 'tokenizer = Tokenizer.from_file("tokenizer.json")'
-    if task == "lm":
-        yield f'prompt = [{EOS}, *tokenizer.encode("The").ids]    # {EOS}: a new document begins'
-        yield f"written = model.generate(torch.tensor([prompt]), {max(min(20, arch.context - 8), 1)}, stop={EOS})"
-        yield "print(tokenizer.decode(written[0].tolist()))"
-    elif task == "classification":
-        yield f'ids = [{BOS}, *tokenizer.encode("a text").ids]    # {BOS}: where a text begins'
-        yield "found = model(torch.tensor([ids])).detach().softmax(dim=-1)[0]"
-        yield 'labels = json.load(open("metrics.json"))["labels"]'
-        yield "print(labels[found.argmax()], float(found.max()))"
-    elif task == "translation":
-        yield f'ids = [*tokenizer.encode("a sentence").ids, {EOS}]    # {EOS}: where a sentence ends'
-        yield f"written = model.generate(torch.tensor([ids]), {arch.context // 2}, begin={BOS}, stop={EOS})"
-        yield "print(tokenizer.decode(written[0].tolist()))"
+    yield from lines
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> Iterator[str]:

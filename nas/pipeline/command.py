@@ -13,6 +13,7 @@ from typing import Any, Literal
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from nas.core.commands import command_line
 from nas.core.run_dir import RunDir
 from nas.core.stopping import Stopped
 from nas.pipeline.checking import in_file
@@ -37,7 +38,6 @@ from nas.stages.search.run import SearchResult
 from nas.stages.search.view import feasibility_table, search_table
 from nas.stages.train.run import TrainResult
 from nas.stages.train.view import summary
-from nas.terminal.commands import command_line
 from nas.terminal.progress import TerminalProgress
 from nas.terminal.tables import table
 from search_spaces import InputError

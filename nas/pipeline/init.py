@@ -11,6 +11,7 @@ import yaml
 from hardware_profiles.device import load_profile
 from nas import tasks
 from nas.core.availability import why_not
+from nas.core.commands import flag, shell_command
 from nas.core.progress import StageProgress
 from nas.core.run_dir import folder_of_run, write_text
 from nas.pipeline.answers import Answer, Data, data_of, fitting_vocab
@@ -19,13 +20,11 @@ from nas.stages.devices.request import DevicesRequest
 from nas.stages.devices.run import run as list_devices
 from nas.tasks.base import Task
 from search_spaces import InputError, load_space, shipped_spaces
-
-SPACES = {"lm": "lm-tiny", "classification": "encoder-small", "translation": "seq2seq-small"}
-"""Where to begin with a task."""
+from search_spaces.errors import Command
 
 TEMPLATE = """\
 # A whole search for efficient Transformers: nas run {file}
-# nas run {file} --dry-run says what it will do and how long that may take. Rerun it to resume.
+# {dry_run} says what it will do and how long that may take. Rerun it to resume.
 schema_version: 1
 run: {run}                    # everything goes to {folder}
 space: {space}                # nas spaces lists them; or a YAML file of yours
@@ -61,7 +60,9 @@ plain: false                  # true: the smallest and the largest are trained f
 export: []                    # formats to ship, such as [{{format: onnx}}, {{format: onnx, int8: true}}]
 measure: true                 # time what was picked on every device
 """
-NO_DATA = "data: {}                       # the bundled sample data, or your files: nas init --data FILE"
+AS_TRAIN = f"{shell_command(Command('train'))} {flag('data')}"
+NO_DATA = f"data: {{}}                       # the bundled sample data, or your files: " \
+          f"{shell_command(Command('init', data='FILE'))}"
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def _is_file(name: str) -> None:
 
 def _space_question(task: Task) -> Question:
     fitting = tuple(name for name in shipped_spaces() if _fits(task, name))
-    return Question("space", "Search space (a name, or a YAML file)?", SPACES.get(task.name, fitting[0]), fitting,
+    return Question("space", "Search space (a name, or a YAML file)?", task.first_space, fitting,
                     lambda name: task.check(load_space(name)))
 
 
@@ -162,7 +163,8 @@ def _device_question() -> Question:
     """Offers the devices that can be used here; says why the others cannot."""
     rows = [row for row in list_devices(DevicesRequest(), StageProgress()) if row["shipped"]]
     there = tuple(row["name"] for row in rows if row["available"])
-    lacking = "".join(f"\n  {row['name']}: {row['why_not'] or 'not contacted; nas devices --check does'}"
+    contact = f"not contacted; {shell_command(Command('devices', check=True))} does"
+    lacking = "".join(f"\n  {row['name']}: {row['why_not'] or contact}"
                       for row in rows if not row["available"])
     return Question("device", "Target device (a name, or a YAML file)?", "cpu", there, _check_device,
                     f"not available here, or not known to be:{lacking}" if lacking else "")
@@ -182,7 +184,8 @@ def _text(path: Path, answers: Mapping[str, str], data: Mapping[str, str]) -> st
     return TEMPLATE.format(
         run=_written(answers["run"]), folder=folder_of_run(answers["run"]), space=_written(answers["space"]),
         task=answers["task"], device=_written(answers["device"]), file=path.name, limit=f"latency:{device.name}",
-        data=f"data:                         # as nas train --data\n{''.join(lines)}".rstrip() if data else NO_DATA,
+        data=f"data:                         # as {AS_TRAIN}\n{''.join(lines)}".rstrip() if data else NO_DATA,
+        dry_run=shell_command(Command("run", path.name, dry_run=True)),
         budget="1m" if small and device.runtime == "torch-eager" else "3m",
         steps=400 if small else 2000, trials=60 if small else 200, retrain_steps=200 if small else 1000)
 

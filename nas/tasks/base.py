@@ -12,12 +12,14 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from nas.tasks import cache
+from nas.tasks.answering import Answer, TrainedModel
 from nas.tasks.cache import Arrays, Encoded
 from nas.tasks.files import Row
 from nas.tasks.options import SPLITS, Options, parse
 from nas.tasks.sources import Rows, read_splits, take_off, thin
 from nas.tasks.tokenizer import train_tokenizer
-from search_spaces.errors import InputError
+from search_spaces.architecture import Architecture
+from search_spaces.errors import Command, InputError
 from search_spaces.space.search_space import SearchSpace
 from supernet.batch import Batch, Split
 
@@ -67,12 +69,22 @@ class Task(ABC):
     """What a model does, in a few words: for the help of commands and the reference."""
     family: ClassVar[str]
     """The family of spaces it needs."""
+    title: ClassVar[str]
+    """What a model is called in its model card."""
+    first_space: ClassVar[str]
+    """A shipped space to begin with."""
+    command: ClassVar[str] = "predict"
+    """The command that runs a model on texts."""
+    sample: ClassVar[str] = "a text"
+    """A text to try a model with."""
     roles: ClassVar[Row]
     """The columns it reads; each is an option that names its column."""
     embedded_vocab: ClassVar[int]
     """The most pieces that the embedded data are good for."""
     metrics: ClassVar[Mapping[str, bool]]
     """What `evaluate` measures, and whether more of it is better."""
+    from_loss: ClassVar[Mapping[str, Callable[[float], float]]] = {"loss": float}
+    """The metrics that follow from the loss alone, and how: the search may end an evaluation early for them."""
     costly: ClassVar[Collection[str]] = ()
     """The metrics that `evaluate` measures only with `full`."""
     extras: ClassVar[Mapping[str, tuple[str, ...]]] = {}
@@ -176,6 +188,14 @@ class Task(ABC):
             full: compute the costly metrics too.
             watch: is told the loss of every batch, summed over its labels; what it raises ends the evaluation.
         """
+
+    @abstractmethod
+    def snippet(self, arch: Architecture) -> Iterator[str]:
+        """Lines of Python for the model card: run a `model` with its `tokenizer` once; torch and json are imported."""
+
+    def answer(self, trained: TrainedModel, text: str, ids: list[int]) -> Answer:
+        """What a model says of a text, whose tokens are given. Raises InputError."""
+        raise InputError(trained.where, f"is a model for the task {self.name}; use {Command(self.command)}")
 
     # What most tasks need not say.
 

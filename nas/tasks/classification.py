@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from nas.tasks.answering import Answer, TrainedModel
 from nas.tasks.base import Prepared, Task, Watch, unwatched
 from nas.tasks.cache import Arrays
 from nas.tasks.embedded import passages
@@ -18,6 +20,7 @@ from nas.tasks.scoring import cut_note, summed_loss
 from nas.tasks.sources import Rows, take_off
 from nas.tasks.splits import BucketedSplit, Ragged
 from nas.tasks.tokenizer import BOS, encode
+from search_spaces.architecture import Architecture
 from search_spaces.errors import Fault, InputError, Setting
 from search_spaces.space.search_space import SearchSpace
 from supernet.batch import Batch, Split
@@ -29,6 +32,7 @@ class Classification(Task):
     name = "classification"
     help = "one class for each text"
     family = "encoder"
+    title, first_space, command = "Text classifier", "encoder-small", "classify"
     roles = ("text", "label")
     embedded_vocab = 4096
     metrics = {"loss": False, "accuracy": True, "macro_f1": True}
@@ -115,6 +119,37 @@ class Classification(Task):
             counts += torch.bincount(pairs, minlength=n_classes**2).reshape(n_classes, n_classes)
         n, right = int(counts.sum()), counts.diagonal()
         return {"loss": total / n, "accuracy": int(right.sum()) / n, "macro_f1": _macro_f1(counts)}
+
+    def snippet(self, arch: Architecture) -> Iterator[str]:
+        """Names the class of a text."""
+        yield f'ids = [{BOS}, *tokenizer.encode("a text").ids]    # {BOS}: where a text begins'
+        yield "found = model(torch.tensor([ids])).detach().softmax(dim=-1)[0]"
+        yield 'labels = json.load(open("metrics.json"))["labels"]'
+        yield "print(labels[found.argmax()], float(found.max()))"
+
+    @torch.no_grad()
+    def answer(self, trained: TrainedModel, text: str, ids: list[int]) -> Labelled:
+        """The most probable class. Raises InputError where the names of the classes are not those of the model."""
+        labels, known = trained.labels, trained.model.arch.n_classes
+        if len(labels) != known:
+            raise InputError(trained.where, f"metrics.json names {len(labels)} classes, the model knows {known}; "
+                                            "extract it again")
+        found = trained.model(torch.tensor([as_read(ids, trained.context)]))[0].softmax(dim=-1)
+        best = int(found.argmax())
+        return Labelled(text, labels[best], float(found[best]))
+
+
+@dataclass(frozen=True)
+class Labelled(Answer):
+    """The class of a text, and how probable the model finds it."""
+
+    label: str
+    probability: float
+
+    @property
+    def line(self) -> str:
+        """Class, probability and text."""
+        return f"{self.label}\t{self.probability:.3f}\t{self.text}"
 
 
 def as_read(text: list[int], context: int) -> list[int]:

@@ -22,6 +22,7 @@ from nas.tasks.scoring import summed_loss
 from nas.tasks.sources import Rows, take_off, too_few
 from nas.tasks.splits import PackedSplit
 from nas.tasks.tokenizer import EOS, encode
+from search_spaces.architecture import Architecture
 from search_spaces.errors import Fault, InputError
 from supernet.batch import Batch, Split
 
@@ -35,9 +36,11 @@ class LanguageModelling(Task):
     name = "lm"
     help = "predict every next token of running text"
     family = "lm"
+    title, first_space, command, sample = "Language model", "lm-tiny", "generate", "Once upon a time"
     roles = ("text",)
     embedded_vocab = 8192
     metrics = {"loss": False, "perplexity": False}
+    from_loss = {"loss": float, "perplexity": lambda loss: math.exp(loss) if loss < 700 else math.inf}
 
     def read(self, path: str, options: Options) -> list[Row]:
         """One document of a plain file, or one of each row of a table."""
@@ -105,8 +108,13 @@ class LanguageModelling(Task):
             total += (loss := summed_loss(logits(batch), batch.labels))
             watch(loss)
             n += batch.n_labels
-        mean = total / n
-        return {"loss": mean, "perplexity": math.exp(mean) if mean < 700 else math.inf}
+        return {name: follows(total / n) for name, follows in self.from_loss.items()}
+
+    def snippet(self, arch: Architecture) -> Iterator[str]:
+        """Continues a text."""
+        yield f'prompt = [{EOS}, *tokenizer.encode("The").ids]    # {EOS}: a new document begins'
+        yield f"written = model.generate(torch.tensor([prompt]), {max(min(20, arch.context - 8), 1)}, stop={EOS})"
+        yield "print(tokenizer.decode(written[0].tolist()))"
 
 
 def _units(documents: list[str]) -> list[tuple[int, str]]:

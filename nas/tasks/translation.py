@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from nas.tasks.answering import Answer, TrainedModel
 from nas.tasks.base import Prepared, Task, Watch, unwatched
 from nas.tasks.cache import Arrays
-from nas.tasks.decoding import greedy, texts_of
+from nas.tasks.decoding import greedy, most_written, texts_of
 from nas.tasks.files import Row, format_of, lines_of, read_rows, read_text
 from nas.tasks.numbers import number_pairs
 from nas.tasks.options import SPLITS, WHERE, Options
@@ -19,6 +21,7 @@ from nas.tasks.scoring import cut_note, n_right, summed_loss
 from nas.tasks.sources import Rows
 from nas.tasks.splits import BucketedSplit, Ragged
 from nas.tasks.tokenizer import BOS, EOS, encode
+from search_spaces.architecture import Architecture
 from search_spaces.errors import Fault, InputError
 from supernet.batch import Batch, Split
 
@@ -29,6 +32,7 @@ class Translation(Task):
     name = "translation"
     help = "write the target sentence of a source sentence"
     family = "seq2seq"
+    title, first_space, command, sample = "Translation model", "seq2seq-small", "translate", "a sentence"
     roles = ("source", "target")
     extras = {"direction": ("de-en", "en-de"), "size": ()}
     embedded_vocab = 256  # stems and endings; more would be whole numbers learnt by heart
@@ -115,6 +119,31 @@ class Translation(Task):
                 wanted += texts_of(batch.labels, prepared.tokenizer)
         scores = {"loss": total / n, "accuracy": right / n}
         return {**scores, **_scores(written, wanted)} if full else scores
+
+    def snippet(self, arch: Architecture) -> Iterator[str]:
+        """Translates a sentence."""
+        yield f'ids = [*tokenizer.encode("a sentence").ids, {EOS}]    # {EOS}: where a sentence ends'
+        yield f"written = model.generate(torch.tensor([ids]), {arch.context // 2}, begin={BOS}, stop={EOS})"
+        yield "print(tokenizer.decode(written[0].tolist()))"
+
+    def answer(self, trained: TrainedModel, text: str, ids: list[int]) -> Translated:
+        """A translation; always the most probable next token."""
+        source = as_read(ids, trained.context)
+        most = min(most_written(len(source)), trained.context)
+        written = trained.model.generate(torch.tensor([source]), most, begin=BOS, stop=EOS)
+        return Translated(text, texts_of(written, trained.tokenizer)[0])
+
+
+@dataclass(frozen=True)
+class Translated(Answer):
+    """A text and its translation."""
+
+    translation: str
+
+    @property
+    def line(self) -> str:
+        """The translation."""
+        return self.translation
 
 
 def as_read(source: list[int], context: int) -> list[int]:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console, RenderableType
 from rich.status import Status
 
+from nas.core.commands import command_line
 from nas.core.metrics import LOSS, Clock, MetricRow
 from nas.core.progress import ProgressTask, StageProgress, TrainingProgress
 from nas.core.stopping import Stopped, signals_to
 from nas.terminal.bar import WorkBar
-from nas.terminal.commands import command_line
 from nas.terminal.text import PlainConsole
 
 if TYPE_CHECKING:

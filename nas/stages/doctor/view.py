@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from nas.core.commands import command_line
 from nas.stages.doctor.run import Finding
-from nas.terminal.commands import command_line
 from nas.terminal.tables import table
 
 STYLES = {"yes": "green", "no": "yellow", "": ""}

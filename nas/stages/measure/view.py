@@ -7,10 +7,10 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from nas.core.commands import command_line
 from nas.core.marks import LEGEND
 from nas.core.measures import MARK
 from nas.stages.measure.run import MeasureResult
-from nas.terminal.commands import command_line
 from nas.terminal.tables import table
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from nas.core.commands import command_line
 from nas.core.measures import MARK
 from nas.core.prediction_quality import GOOD, OFF
 from nas.stages.profile.check import ProfileCheck
@@ -14,7 +15,6 @@ from nas.stages.profile.latency import PredictedLatency
 from nas.stages.profile.profiling import PhaseProfile
 from nas.stages.profile.run import ProfileResult
 from nas.stages.profile.whole import WholeModelFit
-from nas.terminal.commands import command_line
 from nas.terminal.plain_table import ForWidth
 from nas.terminal.tables import ROOMY, table
 

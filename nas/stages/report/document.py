@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from nas.core.commands import command_line
 from nas.core.describing import in_a_line
 from nas.core.marks import LEGEND, unmeasured_notes
 from nas.core.measures import Measure, parse_measure
@@ -15,7 +16,6 @@ from nas.core.rankings import PREDICTOR_WORDS
 from nas.stages.report import svg
 from nas.stages.report.judged import WHOLE, in_short, in_words
 from nas.stages.report.shown import Curve, Point, Ranked, RunReport, Searched
-from nas.terminal.commands import command_line
 
 DIGITS = 6
 """Significant ones of every number."""

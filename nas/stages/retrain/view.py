@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from nas.core.commands import shell_command
 from nas.stages.retrain.run import RetrainResult
-from nas.terminal.commands import shell_command
 from nas.terminal.tables import table
 from search_spaces.errors import Command
 

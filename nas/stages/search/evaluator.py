@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -100,7 +100,7 @@ class Evaluator:
                 raise _EndedError(Evaluation({}, reason=f"the loss is {loss}"))
             found = race.lost(losses, self.counts) if race else None
             if found:
-                raise _EndedError(estimated(*found, tuple(losses), self.task.metrics))
+                raise _EndedError(estimated(*found, tuple(losses), self.task.from_loss))
 
         try:
             return Evaluation(self._metrics(arch, watch), tuple(losses))
@@ -118,23 +118,23 @@ class Evaluator:
 
 
 def replayed(known: Evaluation, race: Race | None, counts: Sequence[int],
-             metrics: Collection[str]) -> Evaluation | None:
+             from_loss: Mapping[str, Callable[[float], float]]) -> Evaluation | None:
     """What evaluating in a race would have given, from the batches that are known; None where they do not tell."""
     for n in range(1, len(known.losses) + 1):
         found = race.lost(known.losses[:n], counts) if race else None
         if found:
-            return estimated(*found, known.losses[:n], metrics)
+            return estimated(*found, known.losses[:n], from_loss)
     return known if known.interval is None else None
 
 
-def estimated(loss: float, error: float, losses: tuple[float, ...], metrics: Collection[str]) -> Evaluation:
+def estimated(loss: float, error: float, losses: tuple[float, ...],
+              from_loss: Mapping[str, Callable[[float], float]]) -> Evaluation:
     """An evaluation that ended early.
 
     Args:
-        metrics: those of the task; what follows from the loss is told.
+        from_loss: the metrics of the task that follow from the loss, and how.
     """
-    known = {"loss": loss, "perplexity": math.exp(loss)}
-    return Evaluation({name: value for name, value in known.items() if name in metrics}, losses,
+    return Evaluation({name: follows(loss) for name, follows in from_loss.items()}, losses,
                       (loss - 1.96 * error, loss + 1.96 * error))
 
 

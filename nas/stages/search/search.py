@@ -20,8 +20,6 @@ from search_spaces.errors import Option
 
 MOST_MISSES = 200
 """Proposals in a row that may violate a limit before the search gives up."""
-RACED = ("loss", "perplexity")
-"""Qualities that follow from the loss of single batches."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class Search:
         trial, arch = self._within_limits()
         race = self._race(arch)
         known = self.record.evaluations.get(arch.key)
-        evaluation = replayed(known, race, self.setup.label_counts, self.setup.task.metrics) if known else None
+        evaluation = replayed(known, race, self.setup.label_counts, self.setup.task.from_loss) if known else None
         if evaluation is None:
             return Proposal(trial, arch, race)
         self.accept(Proposal(trial, arch), evaluation)
@@ -111,7 +109,7 @@ class Search:
 
     def _race(self, arch: Architecture) -> Race | None:
         qualities = [measure.kind for measure in self.setup.objectives if measure.is_quality]
-        if not self.setup.config.race or len(qualities) != 1 or qualities[0] not in RACED:
+        if not self.setup.config.race or len(qualities) != 1 or qualities[0] not in self.setup.task.from_loss:
             return None
         costs = self.setup.costs(arch)
         return self._rivals.best([costs[measure.name] for measure in self.setup.cost_objectives])

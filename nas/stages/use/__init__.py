@@ -1,1 +1,1 @@
-"""Generate, classify and translate with a subnet."""
+"""Run a subnet on texts."""

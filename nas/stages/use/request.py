@@ -1,4 +1,4 @@
-"""What can be asked of `generate`, `classify` and `translate`."""
+"""What can be requested of `generate`, `predict`, `classify` and `translate`."""
 
 from __future__ import annotations
 
@@ -26,16 +26,13 @@ class GenerateRequest:
 
 
 @dataclass(frozen=True)
-class ClassifyRequest:
-    """Texts to classify, one after the other."""
+class PredictRequest:
+    """Texts to run a model on, one after the other.
+
+    Args:
+        command: refuse a model whose task has another command than this one; by default any task will do.
+    """
 
     subnet: str
     texts: Iterable[str]
-
-
-@dataclass(frozen=True)
-class TranslateRequest:
-    """Texts to translate, one after the other."""
-
-    subnet: str
-    texts: Iterable[str]
+    command: str | None = None

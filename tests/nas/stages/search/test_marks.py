@@ -11,11 +11,11 @@ import pytest
 
 from hardware_profiles import LatencyModel
 from nas.core import evaluation as train
+from nas.core.commands import command_line
 from nas.core.fronts import read_front
 from nas.core.marks import unmeasured_notes
 from nas.core.measures import Measure
 from nas.core.subnet import Subnet
-from nas.terminal.commands import command_line
 from tests.nas.runs import nas
 from tests.nas.stages.search.made_up import write_profile
 

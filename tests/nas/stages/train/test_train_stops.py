@@ -13,9 +13,9 @@ import torch
 from safetensors import SafetensorError
 
 from nas import tasks
+from nas.core.commands import shell_command
 from nas.core.run_dir import RunDir
 from nas.stages.train import training
-from nas.terminal.commands import shell_command
 from supernet.train.checkpoint import load_tensors, newest_step
 from supernet.train.step import Trainer
 from tests.nas.runs import LIVELY, interrupted, metrics, nas, options, refused, started, state

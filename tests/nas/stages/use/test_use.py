@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import torch
 
+from nas import tasks
 from nas.core.progress import StageProgress
 from nas.core.subnet import Subnet
 from nas.stages.use import run as use
-from nas.stages.use.request import GenerateRequest, TranslateRequest
+from nas.stages.use.request import GenerateRequest, PredictRequest
 from nas.tasks.decoding import greedy, texts_of
 from nas.tasks.tokenizer import EOS, encode
 from nas.tasks.translation import as_read
@@ -125,7 +126,7 @@ def test_translations_are_those_of_the_evaluation(subnets: dict[str, Path], caps
             written = greedy(lambda batch: run_model(model, subnet.arch, batch), Batch(ids, ids), context)
         return texts_of(written, tokenizer)[0]
 
-    results = use.translate(TranslateRequest(folder, texts), StageProgress())
+    results = use.predict(PredictRequest(folder, texts, "translate"), StageProgress())
     assert [each.translation for each in results] == [expected(text) for text in texts]
     code, out, err = nas(capsys, "translate", folder, *texts, "--json")
     assert code == 0 and [each["text"] for each in json.loads(out)["texts"]] == texts and "note: " in err
@@ -134,10 +135,15 @@ def test_translations_are_those_of_the_evaluation(subnets: dict[str, Path], caps
 
 def test_every_task_has_its_command(subnets: dict[str, Path], capsys: Any) -> None:
     for task, folder in subnets.items():
-        for other, command in use.COMMANDS.items():
-            if other != task:
-                assert f"use nas {use.COMMANDS[task]}" in refused(capsys, command, str(folder), "a text")
+        fits = tasks.get(task).command
+        for command in {tasks.get(name).command for name in subnets}:
+            if command != fits:
+                assert f"use nas {fits}" in refused(capsys, command, str(folder), "a text")
             else:
                 assert nas(capsys, command, str(folder), "[b]no markup[/b] <eos> \udcff")[0] == 0
+        if task == "lm":
+            assert "use nas generate" in refused(capsys, "predict", str(folder), "a text")
+        else:
+            assert nas(capsys, "predict", str(folder), "a text") == nas(capsys, fits, str(folder), "a text")
     assert "temperature" in refused(capsys, "generate", str(subnets["lm"]), "a", "--temperature", "nan")
     assert "--tokens" in refused(capsys, "generate", str(subnets["lm"]), "a", "--tokens", "0")

@@ -1,0 +1,44 @@
+"""A trained model at work, and what it says of a text."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from tokenizers import Tokenizer
+
+from supernet import Transformer
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A plain model in eval mode with what its task needs to run it.
+
+    Args:
+        where: the folder it is from, for errors.
+        labels: the names of its outputs, where the task has any.
+        scale: mean and standard deviation of the labels that it was trained on, where it predicts a number.
+    """
+
+    where: str
+    model: Transformer
+    tokenizer: Tokenizer
+    labels: tuple[str, ...] = ()
+    scale: tuple[float, float] | None = None
+
+    @property
+    def context(self) -> int:
+        """The most tokens it reads."""
+        return self.model.arch.context
+
+
+@dataclass(frozen=True)
+class Answer(ABC):
+    """What a model says of a text; a subclass has more fields, which a JSON document lists."""
+
+    text: str
+
+    @property
+    @abstractmethod
+    def line(self) -> str:
+        """For a reader."""
