@@ -29,7 +29,8 @@ class Call:
     """The surroundings of one sub-layer's call.
 
     Args:
-        mask: (batch, length), true where a real token stands; None where all are real.
+        mask: (batch, length), true where a real token stands; None where all are real. Where x continues a sequence,
+            the length is that of the whole: the tokens before x come first.
         memory: (batch, source length, width), the encoder's output for cross-attention.
         memory_mask: as `mask`, of the memory.
         types: (batch, length) token types, for an embedding.
@@ -38,7 +39,7 @@ class Call:
         record: filled by blocks; None where no record is kept.
         losses: where blocks that have a loss of their own append it, a scalar; None where nobody asks for it.
         state: what the block remembers, where x continues a sequence; None where x is the whole of it.
-        position: how many tokens came before x.
+        position: how many tokens came before x; (batch, n) the positions of x, where those of rows differ.
     """
 
     mask: Tensor | None = None
@@ -50,4 +51,4 @@ class Call:
     record: Record | None = None
     losses: list[Tensor] | None = None
     state: State | None = None
-    position: int = 0
+    position: int | Tensor = 0

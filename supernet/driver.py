@@ -25,11 +25,12 @@ class PassInputs:
     Args:
         tokens: (batch, n) ids; of the source for seq2seq. None where only the decoder of a seq2seq model runs.
         target: (batch, m) ids the decoder reads, for seq2seq.
-        mask: (batch, n), true where a real token stands; None where all are real.
+        mask: (batch, n), true where a real token stands; None where all are real. With states, tokens that came before
+            are its first ones.
         target_mask: as `mask`, of the target.
         types: (batch, n) token types.
         memory: the encoder's output, where only the decoder runs.
-        position: how many tokens came before these.
+        position: how many tokens came before these; (batch, n) their positions, where those of rows differ.
         states: for decoding, what each sub-layer remembers, in the order they run; None where sequences are whole.
     """
 
@@ -39,7 +40,7 @@ class PassInputs:
     target_mask: Tensor | None = None
     types: Tensor | None = None
     memory: Tensor | None = None
-    position: int = 0
+    position: int | Tensor = 0
     states: Sequence[tuple[Tensor, ...]] | None = None
 
     def enter(self, stack: str, memory: Tensor | None) -> tuple[Any, Call]:
@@ -88,7 +89,7 @@ def _run_role(role: str, unit: Callable[..., Any], x: Any, call: Call, tied: Map
     if role in SUBLAYERS:
         return unit(x, call), call
     if role == "embedding":
-        before = (call.position,) if call.position else ()
+        before = (call.position,) if isinstance(call.position, Tensor) or call.position else ()
         return unit(x, call.types, call.target, *before), call
     if role in LENGTHS:
         x, call = unit(x, call)

@@ -45,7 +45,7 @@ class DeLight(nn.Module):
 
     def forward(self, x: Tensor, call: Call) -> Tensor:
         x = self.dextra(x)
-        return self.attend(x, x, call.mask, call.record, call.state)
+        return self.attend(x, x, call.mask, call.record, call.state, call.position)
 
     def state_shapes(self, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
         return self.attend.state_shapes(batch, past)

@@ -11,7 +11,7 @@ from supernet.blocks.delight import DEXTRA_DIMS, DEXTRA_RULES, canonical_dextra
 from supernet.blocks.lookup import TABLE_STD, table, widened
 from supernet.layers.dextra import DExTra
 from supernet.layers.groups import most_groups
-from supernet.layers.tables import Table, sinusoids
+from supernet.layers.tables import Table, rows, sinusoids
 from supernet.layout import Layout
 
 
@@ -35,15 +35,15 @@ class DextraLookup(nn.Module):
         self.waves = Table(partial(sinusoids, context, width), (context, width)) if positions == "sinusoidal" else None
         self.drop = nn.Dropout(0.0)
 
-    def forward(self, tokens: Tensor, types: Tensor | None = None, target: bool = False, position: int = 0) -> Tensor:
+    def forward(self, tokens: Tensor, types: Tensor | None = None, target: bool = False,
+                position: int | Tensor = 0) -> Tensor:
         """tokens: (batch, n), of the target where `target` is true."""
         widen = self.target_dextra if target and self.target_dextra is not None else self.dextra
         x = widen(self.table(tokens) * self.factor)
-        end = position + x.shape[1]
         if self.place is not None:
-            x = x + self.place.weight[position:end]
+            x = x + rows(self.place.weight, position, x.shape[1])
         if self.waves is not None:
-            x = x + self.waves.values[position:end]
+            x = x + rows(self.waves.values, position, x.shape[1])
         return self.drop(x)
 
     def layouts(self) -> dict[str, Layout]:

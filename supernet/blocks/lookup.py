@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from search_spaces.kind import FULL, Dim, DrawnPart, Kind, Rule, Value
 from supernet.layers.norms import make_norm
-from supernet.layers.tables import Table, sinusoids
+from supernet.layers.tables import Table, rows, sinusoids
 from supernet.layout import Layout
 
 TABLE_STD = 0.02
@@ -45,7 +45,8 @@ class Lookup(nn.Module):
         self.norm = make_norm(norm, at) if norm_after else None
         self.drop = nn.Dropout(0.0)
 
-    def forward(self, tokens: Tensor, types: Tensor | None = None, target: bool = False, position: int = 0) -> Tensor:
+    def forward(self, tokens: Tensor, types: Tensor | None = None, target: bool = False,
+                position: int | Tensor = 0) -> Tensor:
         """tokens, types: (batch, n); types default to 0. Source and target are read alike."""
         x = self.table(tokens) * self.factor
         if self.early:
@@ -56,12 +57,11 @@ class Lookup(nn.Module):
             x = self._place(x, types, position)
         return self.drop(x)
 
-    def _place(self, x: Tensor, types: Tensor | None, first: int) -> Tensor:
-        end = first + x.shape[1]
+    def _place(self, x: Tensor, types: Tensor | None, position: int | Tensor) -> Tensor:
         if self.place is not None:
-            x = x + self.place.weight[first:end]
+            x = x + rows(self.place.weight, position, x.shape[1])
         if self.waves is not None:
-            x = x + self.waves.values[first:end]
+            x = x + rows(self.waves.values, position, x.shape[1])
         if self.types is not None:
             x = x + (self.types.weight[0] if types is None else self.types(types))
         return x if self.norm is None else self.norm(x)

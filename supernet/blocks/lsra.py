@@ -40,9 +40,10 @@ class LongShortRange(nn.Module):
     def forward(self, x: Tensor, call: Call) -> Tensor:
         far, near = x[..., : self.split], x[..., self.split :]
         if call.state is None:
-            return torch.cat([self.attend(far, far, call.mask, call.record), self.convolve(near, call.mask)], dim=-1)
+            return torch.cat([self.attend(far, far, call.mask, call.record, position=call.position),
+                              self.convolve(near, call.mask)], dim=-1)
         kept, window = State(call.state.tensors[:2]), State(call.state.tensors[2:])
-        y = torch.cat([self.attend(far, far, call.mask, call.record, kept),
+        y = torch.cat([self.attend(far, far, call.mask, call.record, kept, call.position),
                        self.convolve(near, call.mask, window)], dim=-1)
         call.state.tensors = kept.tensors + window.tensors
         return y

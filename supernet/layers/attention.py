@@ -41,20 +41,22 @@ class MultiHead(nn.Module):
         self.drop = nn.Dropout(0.0)
 
     def forward(self, x: Tensor, memory: Tensor | None, mask: Tensor | None, record: Record | None,
-                state: State | None = None) -> Tensor:
+                state: State | None = None, position: int | Tensor | None = None) -> Tensor:
         """Attend from x (batch, n, query_dim) to memory (batch, m, memory_dim); `mask` is over all that is attended to.
 
         A `state` holds keys and values. Causal attention appends those of `memory`, which is x; otherwise they are
-        computed from `memory` once, and it may be None from then on.
+        computed from `memory` once, and it may be None from then on. `position` is that of x, as a `Call` has it; by
+        default as many as the state holds.
         """
         past = 0 if state is None else state.tensors[0].shape[2]
+        position = past if position is None else position
         q = self._heads(self.q(x), self.n_heads)
         if self.rotary is not None:
-            q = rotate(q, self.rotary.values, past)
+            q = rotate(q, self.rotary.values, position)
         if state is None:
-            k, v = self._keys_values(memory, 0)
+            k, v = self._keys_values(memory, position)
         else:
-            k, v = state.tensors = self._continued(memory, past, *state.tensors)
+            k, v = state.tensors = self._continued(memory, past, position, *state.tensors)
         if self.n_kv_heads != self.n_heads:
             repeat = self.n_heads // self.n_kv_heads
             k, v = k.repeat_interleave(repeat, dim=1), v.repeat_interleave(repeat, dim=1)
@@ -69,15 +71,16 @@ class MultiHead(nn.Module):
         """Keys and values of `past` tokens."""
         return ((batch, self.n_kv_heads, past, self.head_dim),) * 2
 
-    def _keys_values(self, memory: Tensor | None, first: int) -> tuple[Tensor, Tensor]:
+    def _keys_values(self, memory: Tensor | None, position: int | Tensor) -> tuple[Tensor, Tensor]:
         assert memory is not None, "there is nothing to attend to"
         k, v = self._heads(self.k(memory), self.n_kv_heads), self._heads(self.v(memory), self.n_kv_heads)
-        return (k if self.rotary is None else rotate(k, self.rotary.values, first)), v
+        return (k if self.rotary is None else rotate(k, self.rotary.values, position)), v
 
-    def _continued(self, memory: Tensor | None, past: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def _continued(self, memory: Tensor | None, past: int, position: int | Tensor, keys: Tensor,
+                   values: Tensor) -> tuple[Tensor, Tensor]:
         if past and not self.causal:
             return keys, values
-        k, v = self._keys_values(memory, past)
+        k, v = self._keys_values(memory, position)
         return (torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)) if past else (k, v)
 
     def _heads(self, x: Tensor, n_heads: int) -> Tensor:
@@ -88,7 +91,8 @@ class MultiHead(nn.Module):
         is_causal = self.causal and allowed is None and bool(n == m)  # a tracer compares to a tensor
         if self.causal and not is_causal and n > 1:  # a single token sees all there is
             past = _past(n, m, q.device)
-            allowed = past if allowed is None else allowed & past
+            # Padding before a text sees itself, so that no row of the softmax is empty: runtimes give no number there.
+            allowed = past if allowed is None else allowed & past | _past(n, m, q.device, only=True)
         if q.requires_grad and q.dtype == torch.bfloat16 and q.device.type == "cpu":
             # On processors the kernel's backward pass takes 2 to 3 times as long in bfloat16 as in float32.
             with torch.autocast("cpu", enabled=False):
@@ -130,6 +134,7 @@ class MultiHead(nn.Module):
         return found
 
 
-def _past(n: int, m: int, device: torch.device) -> Tensor:
-    """(n, m), true where a position may look: itself and what came before."""
-    return torch.ones(n, m, dtype=torch.bool, device=device).tril(m - n)
+def _past(n: int, m: int, device: torch.device, only: bool = False) -> Tensor:
+    """(n, m), true where a position may look: itself and what came before, or itself only."""
+    seen = torch.ones(n, m, dtype=torch.bool, device=device).tril(m - n)
+    return seen.triu(m - n) if only else seen

@@ -43,7 +43,7 @@ class ConvBranch(nn.Module):
         """
         x = F.glu(self.enter(x)) if self.glu else self.enter(x)
         if mask is not None:
-            x = x.masked_fill(~mask[..., None], 0.0)
+            x = x.masked_fill(~mask[:, -x.shape[1] :, None], 0.0)
         window = None
         if state is not None:
             window = torch.cat([*state.tensors, x], dim=1)

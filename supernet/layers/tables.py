@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -55,9 +56,15 @@ def rotations(length: int, head_dim: int) -> Tensor:
     return torch.stack([angles.cos(), angles.sin()]).float()
 
 
-def rotate(x: Tensor, table: Tensor, start: int = 0) -> Tensor:
-    """Rotate (..., length, head_dim) by position, counted from `start`; `table` as `rotations` gives it."""
-    end = start + x.shape[-2]
-    cos, sin = table[0, start:end], table[1, start:end]
+def rows(table: Tensor, position: int | Tensor, n: int) -> Tensor:
+    """Rows of a table for `n` positions: (n, width) from a first one on, (batch, n, width) of given ones."""
+    return F.embedding(position, table) if isinstance(position, Tensor) else table[position : position + n]
+
+
+def rotate(x: Tensor, table: Tensor, position: int | Tensor = 0) -> Tensor:
+    """Rotate (batch, heads, n, head_dim) by position; `table` is as of `rotations`, `position` as of `rows`."""
+    cos, sin = (rows(table[i], position, x.shape[-2]) for i in (0, 1))
+    if cos.dim() > 2:
+        cos, sin = cos[:, None], sin[:, None]
     first, second = x.chunk(2, dim=-1)
     return x * cos + torch.cat([-second, first], dim=-1) * sin

@@ -53,6 +53,26 @@ def test_pieces_give_what_the_whole_gives(name, positions):
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+@pytest.mark.parametrize("name", [name for name in CAUSAL if kinds.get(name).role == "mixer"])
+def test_padding_before_a_sequence_changes_nothing(name, positions):
+    n, before = sum(PIECES), 4
+    mask = torch.arange(before + n).expand(2, -1) >= torch.tensor([[0], [before]])
+    position = (mask.long().cumsum(-1) - 1).clamp(min=0)
+    for unit, module in continuing(name, positions):
+        x, state, done, found = hidden(before + n), State(zeros(unit, 0)), 0, []
+        expected = module(x[1:, before:], Call())
+        whole = module(x, Call(mask=mask, position=position))
+        for piece in (before, *PIECES):
+            end = done + piece
+            found.append(module(x[:, done:end], Call(mask=mask[:, :end], position=position[:, done:end], state=state)))
+            done = end
+        assert torch.allclose(whole[1:, before:], expected, atol=1e-5)
+        assert torch.allclose(torch.cat(found, dim=1)[1:, before:], expected, atol=1e-5)
+        assert torch.allclose(torch.cat(found, dim=1)[:1], module(x[:1], Call()), atol=1e-5)
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal", "none"])
 @pytest.mark.parametrize("name", all_kinds("embedding"))
 def test_an_embedding_reads_on_from_any_position(name, positions):
@@ -64,6 +84,8 @@ def test_an_embedding_reads_on_from_any_position(name, positions):
         for target in (False, True):
             whole = module(tokens, None, target)
             assert torch.allclose(whole[:, 6:], module(tokens[:, 6:], None, target, 6), atol=1e-5)
+            position = torch.arange(6, 9).expand(2, -1)
+            assert torch.allclose(whole[:, 6:], module(tokens[:, 6:], None, target, position), atol=1e-5)
 
 
 @torch.no_grad()

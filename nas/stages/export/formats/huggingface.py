@@ -25,12 +25,14 @@ from torch import Tensor
 
 from hardware_profiles.runtimes.onnx_runtime import quiet
 from nas.stages.export.bundle import Bundle
+from nas.stages.export.reading import label_names, reading_tokenizer, special_ids
 from nas.stages.export.shipment import Inputs, Run, Shipment
-from nas.tasks.tokenizer import BOS, EOS, PAD, SPECIALS, UNK
+from nas.tasks.tokenizer import SPECIALS
 from search_spaces import Architecture, InputError
 from search_spaces import registry as kinds
 from search_spaces import residual as residuals
 from search_spaces.units import SUBLAYERS, Unit, plan
+from supernet.cache import decoder_steps, empty_states
 
 HELP = "a folder that transformers loads"
 DYNAMIC, INT8 = True, False
@@ -55,14 +57,14 @@ def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
     """The config, the modelling file, the weights and the tokenizer."""
     arch, (cls, auto) = shipment.arch, CLASSES[_gives(shipment.arch)]
     (folder / f"{MODULE}.py").write_text(_code(arch, cls), "utf-8")
-    (folder / "config.json").write_text(json.dumps(_config(shipment, cls, auto), indent=2) + "\n", "utf-8")
-    if arch.family == "lm":
-        settings = {"bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD, "use_cache": False}
-        (folder / "generation_config.json").write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
+    _write_json(folder / "config.json", _config(shipment, cls, auto))
+    if arch.family != "encoder":
+        settings = {name: i for name, i in special_ids(arch).items() if name != "unk_token_id"}
+        longest = arch.context + (arch.family == "seq2seq")  # a target begins with a token that is not written
+        _write_json(folder / "generation_config.json", {**settings, "max_length": longest, "use_cache": _caches(arch)})
     tensors = {f"plain.{name}": tensor.contiguous() for name, tensor in shipment.model.state_dict().items()}
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
-    with quiet():
-        _write_tokenizer(shipment, folder)
+    _write_tokenizer(shipment, folder)
     return {"class": auto, "transformers": version("transformers")}
 
 
@@ -112,18 +114,15 @@ def _name(module: Any) -> str:
 
 def _config(shipment: Shipment, cls: str, auto: str) -> dict[str, Any]:
     arch = shipment.arch
-    found: dict[str, Any] = {
+    return {
         "model_type": "paretoformer", "architectures": [cls], "dtype": "float32", "vocab_size": arch.vocab_size,
         "hidden_size": arch.width, "num_hidden_layers": arch.depth, "context": arch.context,
-        "is_encoder_decoder": arch.family == "seq2seq", "pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS,
+        "max_position_embeddings": arch.context, "is_encoder_decoder": arch.family == "seq2seq",
+        "tie_word_embeddings": False, "use_cache": _caches(arch), **special_ids(arch), **label_names(shipment.subnet),
         "auto_map": {"AutoConfig": f"{MODULE}.ParetoformerConfig",
                      **dict.fromkeys(("AutoModel", auto), f"{MODULE}.{cls}")},
         "units": {step.path: _unit(step.unit) for step in plan(arch)},
         "steps": [[step.path, step.role, step.stack, step.ties] for step in plan(arch)]}
-    labels = shipment.subnet.facts.labels
-    if labels:
-        found |= {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
-    return found
 
 
 def _unit(unit: Unit) -> dict[str, Any]:
@@ -140,21 +139,30 @@ def _unit(unit: Unit) -> dict[str, Any]:
 
 
 def _write_tokenizer(shipment: Shipment, folder: Path) -> None:
-    """As the task reads texts: classifiers begin with `<bos>`, sources of a translation end with `<eos>`."""
-    from tokenizers.processors import TemplateProcessing
-    from transformers import PreTrainedTokenizerFast
+    """In the words of transformers 4, which 5 understands, too. Texts that are continued are padded before."""
+    arch = shipment.arch
+    names = {name.removesuffix("_id"): SPECIALS[i] for name, i in special_ids(arch).items()
+             if not name.startswith("decoder")}
+    inputs = [name for name in ("input_ids", "token_type_ids", "attention_mask")
+              if name != "token_type_ids" or arch.n_types]
+    reading_tokenizer(shipment.subnet).save(str(folder / "tokenizer.json"))
+    _write_json(folder / "special_tokens_map.json", names)
+    _write_json(folder / "tokenizer_config.json", {
+        "tokenizer_class": "PreTrainedTokenizerFast", **names, "model_max_length": arch.context,
+        "padding_side": "left" if arch.family == "lm" else "right", "truncation_side": "right",
+        "clean_up_tokenization_spaces": False, "model_input_names": inputs})
 
-    tokenizer, family = shipment.subnet.tokenizer(), shipment.arch.family
-    if family != "lm":
-        place = f"{SPECIALS[BOS]} $A" if family == "encoder" else f"$A {SPECIALS[EOS]}"
-        specials = [(SPECIALS[i], i) for i in (BOS, EOS)]
-        tokenizer.post_processor = TemplateProcessing(single=place, special_tokens=specials)
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token=SPECIALS[PAD], bos_token=SPECIALS[BOS], eos_token=SPECIALS[EOS],
-        unk_token=SPECIALS[UNK], model_max_length=shipment.arch.context, clean_up_tokenization_spaces=False,
-        model_input_names=[name for name in ("input_ids", "token_type_ids", "attention_mask")
-                           if name != "token_type_ids" or shipment.arch.n_types])
-    made.save_pretrained(folder)
+
+def _caches(arch: Architecture) -> bool:
+    """Whether all blocks of its decoder can read token by token."""
+    try:
+        return bool(decoder_steps(arch)) and bool(empty_states(arch, 1, torch.zeros(0)))
+    except InputError:
+        return False
+
+
+def _write_json(path: Path, data: dict[str, Any]) -> None:
+    path.write_text(json.dumps(data, indent=2) + "\n", "utf-8")
 
 
 @contextmanager

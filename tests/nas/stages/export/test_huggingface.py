@@ -26,36 +26,7 @@ from tests.parity import randomised
 
 pytestmark = pytest.mark.skipif(bool(huggingface.missing()), reason=str(huggingface.missing()))
 TEXT = "12+3=4"
-ALONE = """
-import sys
-class Nothing:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("search_spaces", "supernet", "hardware_profiles", "nas"):
-            raise ImportError(name + " is not installed here")
-sys.meta_path.insert(0, Nothing())
-import json
-import torch
-import transformers
-from safetensors.torch import load_file, save_file
-torch.set_num_threads(1)
-found = {}
-for family, auto in json.loads(sys.argv[1]).items():
-    inputs = load_file(family + ".safetensors")
-    model = getattr(transformers, auto).from_pretrained(family, trust_remote_code=True)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(family, trust_remote_code=True)
-    with torch.no_grad():
-        first = model(**inputs)[0]
-        model.save_pretrained(family + "-again")
-        tokenizer.save_pretrained(family + "-again")
-        again = transformers.AutoModel.from_pretrained(family + "-again", trust_remote_code=True)
-        assert torch.equal(again(**inputs)[0], first)
-        save_file({"logits": first}, family + "-logits.safetensors")
-        given = tokenizer(sys.argv[2], return_tensors="pt")
-        found[family] = {"ids": given["input_ids"][0].tolist(), "labels": model.config.id2label}
-        if family == "lm":
-            found["written"] = model.generate(**given, max_new_tokens=20, do_sample=False)[0].tolist()
-print(json.dumps(found))
-"""
+ALONE = Path(__file__).with_name("hugging_alone.py")
 
 
 def test_it_is_loaded_saved_and_used_without_this_project(tmp_path: Path) -> None:
@@ -70,7 +41,7 @@ def test_it_is_loaded_saved_and_used_without_this_project(tmp_path: Path) -> Non
                   tmp_path / f"{family}.safetensors")
     assert list(autos.values()) == ["AutoModelForCausalLM", "AutoModelForSequenceClassification",
                                     "AutoModelForSeq2SeqLM"]
-    done = subprocess.run([sys.executable, "-c", ALONE, json.dumps(autos), TEXT], cwd=tmp_path, capture_output=True,
+    done = subprocess.run([sys.executable, str(ALONE), ".", TEXT], cwd=tmp_path, capture_output=True,
                           text=True, timeout=300, env={**os.environ, "HF_HOME": str(tmp_path / "cache")})
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
@@ -81,7 +52,14 @@ def test_it_is_loaded_saved_and_used_without_this_project(tmp_path: Path) -> Non
             expected = shipment.module(*(inputs[name] for name in shipment.names))
         assert torch.allclose(load_file(tmp_path / f"{family}-logits.safetensors")["logits"], expected, atol=1e-5)
     ids = shipments.tokenizer(40).encode(TEXT).ids
-    assert [found[family]["ids"] for family in models] == [ids, [1, *ids], [*ids, 2]]
+    assert [found[family]["ids"] for family in models] == [[2, *ids], [1, *ids], [*ids, 2]]
+    assert [found[family]["special"]["bos_token_id"] for family in models] == [2, 1, 1]
     assert found["encoder"]["labels"] == {str(i): f"class {i}" for i in range(3)}
-    written = models["lm"].generate(torch.tensor([ids]), 12 - len(ids), stop=2)[0].tolist()
-    assert found["written"][: len(ids) + len(written)] == [*ids, *written] and len(found["written"]) <= len(ids) + 20
+    written = models["lm"].generate(torch.tensor([[2, *ids]]), 12 - len(ids) - 1, stop=2)[0]
+    assert found["lm"]["written"] == until_end(written)
+    assert found["seq2seq"]["written"] == until_end(models["seq2seq"].generate(torch.tensor([[*ids, 2]]), 12, begin=1,
+                                                                               stop=2)[0])
+
+
+def until_end(ids: torch.Tensor) -> list[int]:
+    return [*ids.tolist(), 2][: [*ids.tolist(), 2].index(2)]
