@@ -72,6 +72,8 @@ class Architecture:
     """Whether source and target tokens share one embedding (seq2seq)."""
     residual: str = PLAIN
     """How sub-layers are added to the stream: the name of an installed residual."""
+    norm_eps: float = 0.0
+    """What norms add to the variance; 0 for the norm's usual value."""
 
     def __post_init__(self) -> None:
         faults = list(architecture_faults(self))
@@ -94,7 +96,7 @@ class Architecture:
             width=self.width, context=self.context, vocab_size=self.vocab_size, n_classes=self.n_classes,
             n_types=self.n_types, causal=causal, positions=self.positions, norm=self.norm,
             placement=self.placement, bias=self.bias, sides=2 if self.family == "seq2seq" and self.share_inputs else 1,
-            residual=self.residual,
+            residual=self.residual, norm_eps=self.norm_eps,
         )
 
     def head_facts(self) -> Facts:
@@ -107,11 +109,10 @@ class Architecture:
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON. The default residual is left out: earlier versions knew no other."""
+        """Plain data, ready for JSON. What earlier versions did not know is left out at its default."""
         data: dict[str, Any] = {"schema_version": SCHEMA_VERSION}
         data |= {name: getattr(self, name) for name in _PLAIN}
-        if self.residual != PLAIN:
-            data["residual"] = self.residual
+        data |= {name: getattr(self, name) for name, usual in _OPTIONAL.items() if getattr(self, name) != usual}
         data["embedding"] = _block_dict(self.embedding)
         data["head"] = _block_dict(self.head)
         for name, layers in self.stacks.items():
@@ -151,7 +152,7 @@ class Architecture:
                 parsed[name] = tuple(_read_layer(layer, f"{name}.{i}") for i, layer in enumerate(value))
             elif name in ("embedding", "head"):
                 parsed[name] = _read_block(value, name)
-            elif name in _PLAIN or name == "residual":
+            elif name in _PLAIN or name in _OPTIONAL:
                 parsed[name] = value
             else:
                 raise InputError("architecture", [Fault(name, f"unknown key; allowed: {', '.join(_ALL)}")])
@@ -164,7 +165,8 @@ class Architecture:
 
 _PLAIN = ("family", "vocab_size", "context", "width", "n_classes", "n_types", "positions", "norm", "placement",
           "bias", "share_inputs")
-_ALL = (*_PLAIN, "residual", "embedding", "head", "encoder", "decoder")
+_OPTIONAL: dict[str, Value] = {"residual": PLAIN, "norm_eps": 0.0}
+_ALL = (*_PLAIN, *_OPTIONAL, "embedding", "head", "encoder", "decoder")
 _LAYER = ("mixer", "cross", "ffn", "between")
 
 

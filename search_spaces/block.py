@@ -18,11 +18,15 @@ class BlockConfig:
     dims: tuple[tuple[str, Value], ...] = ()
 
     def __post_init__(self) -> None:
-        """One spelling: dims sorted, whole numbers of a float dim as floats."""
+        """One spelling: dims sorted, floats for float dims, optional dims left out at their default."""
         declared = kinds.registry().get(self.kind)
-        floats = {dim.name for dim in declared.dims if dim.type is float} if declared else set()
+        known = {dim.name: dim for dim in declared.dims} if declared else {}
+        floats = {name for name, dim in known.items() if dim.type is float}
+        usual = {name: dim.default for name, dim in known.items() if dim.optional}
         dims = ((name, float(value) if name in floats and type(value) is int else value) for name, value in self.dims)
-        object.__setattr__(self, "dims", tuple(sorted(dims)))
+        kept = ((name, value) for name, value in dims
+                if not (name in usual and type(value) is type(usual[name]) and value == usual[name]))
+        object.__setattr__(self, "dims", tuple(sorted(kept)))
 
     @classmethod
     def of(cls, kind: str, dims: Dims) -> BlockConfig:
@@ -30,7 +34,12 @@ class BlockConfig:
         return cls(kind, tuple(dims.items()))
 
     def __getitem__(self, name: str) -> Value:
-        return dict(self.dims)[name]
+        return self.filled()[name]
+
+    def filled(self) -> dict[str, Value]:
+        """Its dims with the optional ones that it leaves out."""
+        declared = kinds.registry().get(self.kind)
+        return declared.filled(dict(self.dims)) if declared else dict(self.dims)
 
     def __str__(self) -> str:
         return f"{self.kind}({', '.join(f'{name}={value}' for name, value in self.dims)})"
@@ -40,7 +49,7 @@ def canonical_block(kind: str, values: Dims, facts: Facts) -> BlockConfig:
     """The canonical block that says the same as `kind` with these resolved dims."""
     declared = kinds.get(kind)
     if declared.canonical:
-        kind, values = declared.canonical(dict(values), facts.as_dict())
+        kind, values = declared.canonical(declared.filled(values), facts.as_dict())
     return BlockConfig.of(kind, values)
 
 

@@ -26,6 +26,8 @@ ROLES = ("embedding", "mixer", "cross", "ffn", "between", "restore", "head")
 SKIP = "skip"
 """The kind that a space file lists where a layer may have nothing after it; an architecture leaves it out."""
 NORMS = ("layernorm", "rmsnorm", "none")
+NORM_EPS = {"layernorm": 1e-5, "rmsnorm": 1e-6}
+"""What a norm adds to the variance where an architecture does not say."""
 PLACEMENTS = ("pre", "post")
 POSITIONS = ("learned", "sinusoidal", "rotary", "none")
 GREATEST = 10**9
@@ -53,14 +55,21 @@ class Facts:
     projects: bool = False
     """Whether the embedding widens its table by one linear map; known to heads only."""
     residual: str = "plain"
+    norm_eps: float = 0.0
+    """What norms add to the variance; 0 for the norm's usual value."""
 
     def pick(self, names: tuple[str, ...]) -> tuple[tuple[str, Value], ...]:
-        """The named facts with their values."""
-        return tuple((name, getattr(self, name)) for name in names)
+        """The named facts with their values; those of `OPTIONAL_FACTS` only where they differ from the default."""
+        found = ((name, getattr(self, name)) for name in names)
+        return tuple((name, value) for name, value in found if value != OPTIONAL_FACTS.get(name))
 
     def as_dict(self) -> dict[str, Value]:
         """Every fact by name."""
         return dict(vars(self))
+
+
+OPTIONAL_FACTS: Dims = {"norm_eps": 0.0}
+"""Facts that units leave out at their default, so that the keys and files of earlier versions stay valid."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +126,8 @@ class Dim:
         most: the greatest allowed number.
         odd: whether the number has to be odd.
         at_most: another dim (declared earlier) this one is clipped to.
+        optional: whether a block with the default leaves the dim out, so that adding the dim to a kind changes no
+            key and no file of earlier versions.
         expressions: the ways of writing it in terms of other values.
     """
 
@@ -130,6 +141,7 @@ class Dim:
     odd: bool = False
     at_most: str = ""
     expressions: tuple[Expression, ...] = ()
+    optional: bool = False
 
     @property
     def allowed(self) -> str:
@@ -287,9 +299,14 @@ class Kind:
         """The dim of that name."""
         return next(dim for dim in self.dims if dim.name == name)
 
+    def filled(self, dims: Dims) -> dict[str, Value]:
+        """The dims of a block with the optional ones that it leaves out."""
+        return {**{dim.name: dim.default for dim in self.dims if dim.optional and dim.default is not None}, **dims}
+
     def resolve(self, raw: Dims, known: Mapping[str, Value]) -> dict[str, Value]:
         """Every dim as a plain value. Raises ValueError naming the dim where one has none."""
         values: dict[str, Value] = {}
+        raw = self.filled(raw)
         for dim in self.dims:
             try:
                 values[dim.name] = dim.resolve(raw[dim.name], {**known, **values})
@@ -299,6 +316,7 @@ class Kind:
 
     def faults(self, values: Dims, known: Mapping[str, Value]) -> list[Fault]:
         """What is wrong with resolved `values` in an architecture with these facts."""
+        values = self.filled(values)
         names = {dim.name for dim in self.dims}
         found = [Fault(name, f"unknown dim of {self.name}; allowed: {sorted(names) or 'none'}")
                  for name in values if name not in names]

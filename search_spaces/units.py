@@ -18,7 +18,7 @@ from search_spaces import registry as kinds
 from search_spaces import residual as residuals
 from search_spaces.architecture import Architecture
 from search_spaces.block import BlockConfig, head_facts
-from search_spaces.kind import SKIP, Facts, Value
+from search_spaces.kind import OPTIONAL_FACTS, SKIP, Facts, Value
 
 SUBLAYERS = ("mixer", "cross", "ffn")
 LENGTHS = ("between", "restore")
@@ -44,6 +44,15 @@ class Unit:
     def __str__(self) -> str:
         inner = ", ".join(f"{name}={value}" for name, value in (*self.facts, *self.block.dims))
         return f"{self.block.kind}({inner})" + (f" on {self.share:.3g} of the tokens" if self.share != 1 else "")
+
+    def pick(self, names: Iterable[str]) -> dict[str, Value]:
+        """The named facts, those that it leaves out at their default."""
+        facts = {**OPTIONAL_FACTS, **dict(self.facts)}
+        return {name: facts[name] for name in names}
+
+    def settings(self) -> dict[str, Value]:
+        """What the module of its block is built from: the facts and all dims of its kind."""
+        return {**self.pick(kinds.get(self.block.kind).facts), **self.block.filled()}
 
     def length(self, tokens: int) -> int:
         """How many tokens it runs on in a sequence of that many."""
@@ -128,7 +137,8 @@ def walk(outline: Outline) -> Iterator[Step]:
         facts = replace(outline.facts, causal=stack == "decoder")
         yield from _layer_steps(stack, places, facts)
         if residuals.get(facts.residual).closing_norm(facts):
-            yield Step(f"{stack}.norm", Unit("norm", BlockConfig(facts.norm), facts.pick(("width",))), stack)
+            unit = Unit("norm", BlockConfig(facts.norm), facts.pick(("width", "norm_eps")))
+            yield Step(f"{stack}.norm", unit, stack)
     for embedding, heads in outline.ends:
         known = head_facts(outline.facts, embedding)
         yield from (Step("head", make_unit("head", head, known), stack) for head in heads)
@@ -159,7 +169,7 @@ def _layer_steps(stack: str, places: Iterable[Place], facts: Facts) -> Iterator[
 def after(block: BlockConfig, facts: Facts, share: float) -> tuple[float, Unit | None]:
     """The share of the tokens left by a block between layers, and the unit that restores them at the stack's end."""
     kind = kinds.get(block.kind)
-    left = share * kind.length(dict(block.dims)) if kind.length else share
+    left = share * kind.length(block.filled()) if kind.length else share
     restore = BlockConfig(kind.restored_by, block.dims) if kind.restored_by else None
     return left, make_unit("restore", restore, facts, left) if restore else None
 

@@ -9,7 +9,7 @@ from search_spaces import registry as kinds
 from search_spaces import residual as residuals
 from search_spaces.block import BlockConfig, block_faults
 from search_spaces.errors import Fault, shown
-from search_spaces.kind import FAMILIES, GREATEST, MOST_SLOTS, NORMS, PLACEMENTS, POSITIONS, SKIP
+from search_spaces.kind import FAMILIES, GREATEST, MOST_SLOTS, NORM_EPS, NORMS, PLACEMENTS, POSITIONS, SKIP
 
 if TYPE_CHECKING:
     from search_spaces.architecture import Architecture, Layer
@@ -58,6 +58,7 @@ def _plain_faults(arch: Architecture) -> Iterator[Fault]:
     for name in ("bias", "share_inputs"):
         if not isinstance(getattr(arch, name), bool):
             yield Fault(name, f"{shown(getattr(arch, name))} is not allowed; allowed: true or false")
+    yield from _eps_faults(arch)
     if arch.family != "seq2seq" and arch.share_inputs is False:
         yield Fault("share_inputs", "false is for seq2seq only")
     if arch.residual in words["residual"] and arch.placement in PLACEMENTS:
@@ -66,6 +67,16 @@ def _plain_faults(arch: Architecture) -> Iterator[Fault]:
         if canonical != settings:
             yield Fault("placement", f"{arch.placement!r} has no effect with the residual {arch.residual}; "
                                      f"write {canonical['placement']}")
+
+
+def _eps_faults(arch: Architecture) -> Iterator[Fault]:
+    usual, given = NORM_EPS.get(arch.norm, 0.0), arch.norm_eps
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
+        yield Fault("norm_eps", f"{shown(given)} is not allowed; allowed: a number from 0 to 1")
+    elif given and not usual:
+        yield Fault("norm_eps", f"{given:g} has no effect with the norm {arch.norm}; leave it out")
+    elif given and given == usual:
+        yield Fault("norm_eps", f"{given:g} is the usual value of {arch.norm}; leave it out")
 
 
 def _stack_faults(name: str, layers: tuple[Layer, ...], arch: Architecture) -> Iterator[Fault]:

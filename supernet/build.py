@@ -17,13 +17,12 @@ def build_unit(unit: Unit) -> nn.Module:
     """The plain module of a unit, on the default device, its weights not yet set (see `fresh`)."""
     facts = dict(unit.facts)
     if unit.role == "norm":
-        return make_norm(unit.block.kind, int(facts["width"]))
-    kind = kinds.get(unit.block.kind)
-    block: nn.Module = kind.module(**{name: facts[name] for name in kind.facts}, **dict(unit.block.dims))
+        return make_norm(unit.block.kind, **facts)  # type: ignore[arg-type]
+    block: nn.Module = kinds.get(unit.block.kind).module(**unit.settings())
     if unit.role not in SUBLAYERS:
         return block
     residual = residuals.get(str(facts.get("residual", residuals.PLAIN)))
-    surrounded: nn.Module = residual.module(block, **{name: facts[name] for name in residual.facts})
+    surrounded: nn.Module = residual.module(block, **unit.pick(residual.facts))
     return surrounded
 
 

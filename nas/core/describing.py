@@ -24,13 +24,13 @@ def block_words(block: BlockConfig, width: int) -> str:
     kind = kinds.registry().get(block.kind)
     if kind is None or kind.words is None:
         return describe(block)
-    return " · ".join(filter(None, kind.words(dict(block.dims), width)))
+    return " · ".join(filter(None, kind.words(block.filled(), width)))
 
 
 def drawn_parts(block: BlockConfig, width: int) -> tuple[DrawnPart, ...]:
     """What a drawing of the block shows side by side; one part of the model's width where its kind does not say."""
     kind = kinds.registry().get(block.kind)
-    return (DrawnPart(width),) if kind is None or kind.parts is None else kind.parts(dict(block.dims), width)
+    return (DrawnPart(width),) if kind is None or kind.parts is None else kind.parts(block.filled(), width)
 
 
 def style_of(role: str, part: DrawnPart) -> str:

@@ -55,7 +55,7 @@ def _rule_faults(kind: Kind, rule: Rule, genes: Mapping[str, Gene], slots: int |
                  surroundings: Iterable[BlockSurroundings]) -> Iterator[str]:
     dims = _involved(kind, rule, genes)
     by_slot = any(len(genes[dim].values) > 1 for dim in dims)
-    facts = {name for name in rule.needs if name not in genes}
+    facts = {name for name in rule.needs if name not in genes}  # also optional dims, which `_fault` fills in
     for dim in dims:
         facts |= {need for values in genes[dim].values for value in values for need in kind.dim(dim).needs(value)}
     facts -= set(genes)
@@ -80,6 +80,7 @@ def _involved(kind: Kind, rule: Rule, genes: Mapping[str, Gene]) -> list[str]:
 
 
 def _fault(kind: Kind, rule: Rule, known: dict[str, Value], raw: dict[str, Value]) -> str | None:
+    known = kind.filled(known)
     for name, value in raw.items():
         try:
             known[name] = kind.dim(name).resolve(value, known)

@@ -16,7 +16,7 @@ from search_spaces.block import head_facts
 from search_spaces.errors import Fault, InputError
 from search_spaces.files.combination_checks import BlockSurroundings, part_faults
 from search_spaces.files.schema import DepthFile, ScalingFile, SpaceFile, StackFile
-from search_spaces.kind import FAMILIES, Value
+from search_spaces.kind import FAMILIES, NORM_EPS, Value
 from search_spaces.space.choices import alternatives, first_block, scaled_at, scalings
 from search_spaces.space.dimensions import Gene, PartSpace, ScalingSpace, StackSpace
 from search_spaces.space.layers import Scaling, Sharing
@@ -78,7 +78,16 @@ class _Compiler:
             name=file.name, description=file.description, family=file.family, vocab_size=file.vocab_size,
             context=file.context, n_classes=file.n_classes, n_types=file.n_types, settings=settings,
             embedding=embedding, head=head, stacks=stacks, scaling=scaling, source=where,
+            norm_eps=self._norm_eps(),
         )
+
+    def _norm_eps(self) -> float:
+        """0 where no norm of the space would differ."""
+        given, usual = self.file.norm_eps or 0.0, {NORM_EPS.get(name) for name in self.file.norm} - {None}
+        if given and given in usual and len(usual) > 1:
+            self.faults.append(Fault("norm_eps", f"{given:g} is the usual value of one of the norms; leave it out, or "
+                                                 "give one norm"))
+        return 0.0 if not usual or usual == {given} else given
 
     def _settings(self) -> dict[str, Gene]:
         """The genes of the whole architecture. The default residual alone is no gene: the random draws of spaces that
@@ -219,6 +228,8 @@ class _Compiler:
             self.faults.append(Fault(f"{key}.{unknown}", f"unknown dim; allowed: {', '.join(declared) or 'none'}"))
         genes = {}
         for dim in declared.values():
+            if dim.name not in table and dim.optional:
+                continue  # no gene, so that spaces that do not mention it draw as before it existed
             if dim.name not in table and dim.default is None:
                 self.faults.append(Fault(f"{key}.{dim.name}", f"is missing; allowed: {dim.allowed}"))
                 continue

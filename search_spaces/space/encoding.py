@@ -9,7 +9,7 @@ from search_spaces import registry as kinds
 from search_spaces.architecture import Architecture, Layer
 from search_spaces.block import BlockConfig
 from search_spaces.errors import Fault, InputError
-from search_spaces.kind import SKIP, Facts, Value, match
+from search_spaces.kind import NORM_EPS, SKIP, Facts, Value, match
 from search_spaces.residual import PLAIN, canonical_settings, unread_settings
 from search_spaces.space.choices import STACK_ROLES, alternatives, first_block, scaled_at, scalings, stack_assignments
 from search_spaces.space.dimensions import StackSpace
@@ -48,12 +48,13 @@ def encode(space: SearchSpace, arch: Architecture) -> dict[str, Value]:
     raise InputError(f"architecture {arch.key[:12]} is not in space {space.name}", faults)
 
 
-def _fixed(space: SearchSpace, arch: Architecture) -> dict[str, str | int]:
+def _fixed(space: SearchSpace, arch: Architecture) -> dict[str, str | int | float]:
     """What every architecture of the space has; classes and types only where a block uses them."""
     head, embedding = kinds.get(arch.head.kind).facts, kinds.get(arch.embedding.kind).facts
     return {"family": space.family, "vocab_size": space.vocab_size, "context": space.context,
             "n_classes": space.n_classes if "n_classes" in head else 0,
             "n_types": space.n_types if "n_types" in embedding else 0,
+            "norm_eps": space.norm_eps if NORM_EPS.get(arch.norm) else 0.0,
             **({} if "residual" in space.settings else {"residual": PLAIN})}
 
 

@@ -70,6 +70,7 @@ def assemble(space: SearchSpace, settings: Mapping[str, Value], embedding: Block
         family=space.family, vocab_size=space.vocab_size, context=space.context,
         n_classes=space.n_classes if "n_classes" in kinds.get(head.kind).facts else 0,
         n_types=space.n_types if "n_types" in kinds.get(embedding.kind).facts else 0,
+        norm_eps=space.facts(settings, False).norm_eps,
         embedding=embedding, head=head, **stacks, **settings,  # type: ignore[arg-type]
     )
 

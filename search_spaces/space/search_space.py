@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces.architecture import Architecture
 from search_spaces.errors import InputError
-from search_spaces.kind import Facts, Value
+from search_spaces.kind import NORM_EPS, Facts, Value
 from search_spaces.residual import PLAIN, canonical_settings
 from search_spaces.space import counting, encoding, genotype
 from search_spaces.space.dimensions import Gene, PartSpace, ScalingSpace, StackSpace, assignments
@@ -47,6 +47,7 @@ class SearchSpace:
     stacks: Mapping[str, StackSpace]
     scaling: ScalingSpace | None = None
     source: str = field(default="", compare=False)
+    norm_eps: float = 0.0
 
     @cached_property
     def genes(self) -> dict[str, tuple[Value, ...]]:
@@ -74,6 +75,7 @@ class SearchSpace:
         known = {name: settings[name] for name in ("width", "positions", "norm", "placement", "bias")}
         sides = 2 if self.family == "seq2seq" and settings["share_inputs"] else 1
         known["residual"] = settings.get("residual", PLAIN)
+        known["norm_eps"] = self.norm_eps if NORM_EPS.get(str(settings["norm"])) else 0.0
         return Facts(context=self.context, vocab_size=self.vocab_size, n_classes=self.n_classes,
                      n_types=self.n_types, causal=causal, sides=sides, **known)  # type: ignore[arg-type]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from search_spaces.kind import ALL_HEADS, PER_HEAD, Dim, DrawnPart, Kind, Rule
+from search_spaces.kind import ALL_HEADS, PER_HEAD, Dim, DrawnPart, Kind, Rule, Value
 from supernet.call import Call
 from supernet.declared import AttentionHeads
-from supernet.layers.attention import MultiHead
+from supernet.layers.attention import MultiHead, RelativeBias
 
 HEADS = (
     Dim("n_heads", int, "query heads"),
@@ -34,13 +34,18 @@ def heads_in_words(dims: Mapping[str, Any]) -> str:
 class SelfAttention(nn.Module):
     """Every token looks at every token it may see."""
 
-    def __init__(self, *, width: int, causal: bool, positions: str, context: int, bias: bool, n_heads: int,
-                 head_dim: int, n_kv_heads: int) -> None:
+    def __init__(self, *, width: int, causal: bool, positions: str, context: int, bias: bool, norm_eps: float,
+                 n_heads: int, head_dim: int, n_kv_heads: int, biases: str, qk_norm: bool, rotary_base: float,
+                 relative_buckets: int, relative_distance: int) -> None:
         super().__init__()
+        relative = RelativeBias(n_heads=n_heads, buckets=relative_buckets, longest=relative_distance, context=context,
+                                causal=causal) if relative_buckets else None
         self.attend = MultiHead(
             query_dim=width, memory_dim=width, out_dim=width, n_heads=n_heads, head_dim=head_dim,
-            n_kv_heads=n_kv_heads, bias=bias, causal=causal, rotary_length=context if positions == "rotary" else 0,
-        )
+            n_kv_heads=n_kv_heads, bias=bias if biases == "model" else biases != "none",
+            out_bias=bias if biases == "model" else biases == "all", causal=causal,
+            rotary_length=context if positions == "rotary" else 0, rotary_base=rotary_base, qk_norm=qk_norm,
+            norm_eps=norm_eps, relative=relative)
 
     def forward(self, x: Tensor, call: Call) -> Tensor:
         return self.attend(x, x, call.mask, call.record, call.state, call.position)
@@ -52,17 +57,42 @@ class SelfAttention(nn.Module):
         return self.attend.heads().inside("attend")
 
 
+def _canonical(dims: dict[str, Value], facts: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:
+    """Biases that the whole model has, and settings of positions that are not there, are not named."""
+    if dims["biases"] == ("all" if facts["bias"] else "none"):
+        dims = {**dims, "biases": "model"}
+    if facts["positions"] != "rotary":
+        dims = {**dims, "rotary_base": 1e4}
+    if not dims["relative_buckets"]:
+        dims = {**dims, "relative_distance": 128}
+    return "attention", dims
+
+
 KIND = Kind(
     name="attention",
     role="mixer",
     module=SelfAttention,
     help="multi-head self-attention",
-    dims=HEADS,
-    facts=("width", "causal", "positions", "context", "bias"),
+    dims=(
+        *HEADS,
+        Dim("biases", str, "which maps have a bias: as the whole model, all, queries, keys and values only, or none",
+            default="model", choices=("model", "all", "qkv", "none"), optional=True),
+        Dim("qk_norm", bool, "whether queries and keys are normalised", default=False, optional=True),
+        Dim("rotary_base", float, "base of the wavelengths of rotary positions", default=1e4, least=2, optional=True),
+        Dim("relative_buckets", int, "buckets of distances with a learned score (T5); 0 for none", default=0, least=0,
+            optional=True),
+        Dim("relative_distance", int, "distance from which on the last bucket is used", default=128, optional=True),
+    ),
+    canonical=_canonical,
+    facts=("width", "causal", "positions", "context", "bias", "norm_eps"),
     rules=(
         *HEAD_RULES,
         Rule(("head_dim", "positions"), lambda head_dim, positions: positions != "rotary" or head_dim % 2 == 0,
              "rotary positions need an even head_dim"),
+        Rule(("relative_buckets",), lambda buckets: buckets == 0 or buckets >= 4 and buckets % 2 == 0,
+             "relative positions need an even number of at least 4 buckets"),
+        Rule(("relative_distance", "relative_buckets"), lambda distance, buckets: distance > buckets // 2,
+             "relative_distance is more than half the buckets"),
     ),
     words=lambda dims, width: ("attention", heads_in_words(dims)),
     parts=lambda dims, width: (DrawnPart(dims["n_heads"] * dims["head_dim"], "attends", dims["n_heads"]),),

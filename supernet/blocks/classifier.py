@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from search_spaces.kind import Dim, Kind, Rule
+from search_spaces.kind import Dim, Kind, Rule, Value
+from supernet.blocks.ffn import ACTIVATIONS
 from supernet.blocks.lookup import TABLE_STD
 from supernet.layout import Layout
 
@@ -23,11 +24,11 @@ def pool_tokens(x: Tensor, mask: Tensor | None, how: str) -> Tensor:
 
 
 class Classifier(nn.Module):
-    """pool -> (Lin, tanh) -> class logits."""
+    """pool -> (Lin, activation) -> class logits."""
 
-    def __init__(self, *, width: int, n_classes: int, pool: str, pooler: bool) -> None:
+    def __init__(self, *, width: int, n_classes: int, pool: str, pooler: bool, pooler_activation: str) -> None:
         super().__init__()
-        self.pool = pool
+        self.pool, self.activate = pool, ACTIVATIONS.get(pooler_activation, torch.tanh)
         self.pooler = nn.Linear(width, width) if pooler else None
         self.drop = nn.Dropout(0.0)
         self.classes = nn.Linear(width, n_classes)
@@ -35,7 +36,7 @@ class Classifier(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None, tied: Mapping[str, Tensor]) -> Tensor:
         x = pool_tokens(x, mask, self.pool)
         if self.pooler is not None:
-            x = torch.tanh(self.pooler(x))
+            x = self.activate(self.pooler(x))
         return self.classes(self.drop(x))
 
     def layouts(self) -> dict[str, Layout]:
@@ -53,14 +54,21 @@ class Features(nn.Module):
         return x if self.pooler is None else torch.tanh(self.pooler(x[:, 0]))
 
 
-POOLER = Dim("pooler", bool, "whether a Lin and tanh follow the pooling", default=False)
+def _canonical(dims: dict[str, Value], facts: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:
+    return "classifier", dims if dims["pooler"] else {**dims, "pooler_activation": "tanh"}
+
+
+POOLER = Dim("pooler", bool, "whether a Lin and an activation follow the pooling", default=False)
 
 CLASSIFIER = Kind(
     name="classifier",
     role="head",
     module=Classifier,
     help="class logits of the whole sequence, or one number",
-    dims=(Dim("pool", str, "what stands for the sequence", default="mean", choices=("first", "mean")), POOLER),
+    dims=(Dim("pool", str, "what stands for the sequence", default="mean", choices=("first", "mean")), POOLER,
+          Dim("pooler_activation", str, "activation of the pooler", default="tanh",
+              choices=("tanh", "relu", "gelu"), optional=True)),
+    canonical=_canonical,
     facts=("width", "n_classes"),
     rules=(Rule(("pool", "n_classes"), lambda _, n_classes: n_classes >= 1, "a classifier needs n_classes >= 1"),),
     words=lambda dims, width: ("classifier", f"pools by {dims['pool']}"),

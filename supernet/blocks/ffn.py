@@ -16,6 +16,11 @@ def linear(x: Tensor) -> Tensor:
     return x
 
 
+def gelu_tanh(x: Tensor) -> Tensor:
+    """GELU by its approximation with a tanh, as GPT-2 has it."""
+    return F.gelu(x, approximate="tanh")
+
+
 ACTIVATIONS = {
     "relu": F.relu,
     "gelu": F.gelu,
@@ -25,6 +30,7 @@ ACTIVATIONS = {
     "softplus": F.softplus,
     "sigmoid": F.sigmoid,
     "linear": linear,
+    "gelu_tanh": gelu_tanh,
 }
 
 

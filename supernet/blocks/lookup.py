@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from search_spaces.kind import FULL, Dim, DrawnPart, Kind, Rule, Value
 from supernet.layers.norms import make_norm
-from supernet.layers.tables import Table, rows, sinusoids
+from supernet.layers.tables import Table, rows
+from supernet.layers.tables import sinusoids as waves
 from supernet.layout import Layout
 
 TABLE_STD = 0.02
@@ -29,10 +30,13 @@ class Lookup(nn.Module):
         positions_at: whether positions and types are added at the `width` or at the `rank`.
         norm_after: whether the sum is normalised (BERT, ALBERT).
         scale: whether table rows are multiplied by the square root of their width.
+        sinusoids: the wavelengths of sinusoidal positions, see `supernet.layers.tables.sinusoids`.
+        by_side: whether the target has learned positions and a norm of its own (BART).
     """
 
     def __init__(self, *, width: int, vocab_size: int, context: int, n_types: int, positions: str, norm: str,
-                 bias: bool, rank: int, positions_at: str, norm_after: bool, scale: bool) -> None:
+                 bias: bool, norm_eps: float, rank: int, positions_at: str, norm_after: bool, scale: bool,
+                 sinusoids: str, by_side: bool) -> None:
         super().__init__()
         at = rank if positions_at == "rank" else width
         self.factor = rank**0.5 if scale else 1.0
@@ -40,35 +44,41 @@ class Lookup(nn.Module):
         self.table = table(vocab_size, rank)
         self.project = nn.Linear(rank, width, bias=bias) if rank != width else None
         self.place = table(context, at) if positions == "learned" else None
-        self.waves = Table(partial(sinusoids, context, at), (context, at)) if positions == "sinusoidal" else None
+        self.waves = Table(partial(waves, context, at, sinusoids == "tensor2tensor"),
+                           (context, at)) if positions == "sinusoidal" else None
         self.types = table(n_types, at) if n_types else None
-        self.norm = make_norm(norm, at) if norm_after else None
+        self.norm = make_norm(norm, at, norm_eps) if norm_after else None
+        self.target_place = table(context, at) if by_side and positions == "learned" else None
+        self.target_norm = make_norm(norm, at, norm_eps) if by_side and norm_after else None
         self.drop = nn.Dropout(0.0)
 
     def forward(self, tokens: Tensor, types: Tensor | None = None, target: bool = False,
                 position: int | Tensor = 0) -> Tensor:
-        """tokens, types: (batch, n); types default to 0. Source and target are read alike."""
+        """tokens, types: (batch, n); types default to 0. Source and target share the table."""
         x = self.table(tokens) * self.factor
         if self.early:
-            x = self._place(x, types, position)
+            x = self._place(x, types, target, position)
         if self.project is not None:
             x = self.project(x)
         if not self.early:
-            x = self._place(x, types, position)
+            x = self._place(x, types, target, position)
         return self.drop(x)
 
-    def _place(self, x: Tensor, types: Tensor | None, position: int | Tensor) -> Tensor:
-        if self.place is not None:
-            x = x + rows(self.place.weight, position, x.shape[1])
+    def _place(self, x: Tensor, types: Tensor | None, target: bool, position: int | Tensor) -> Tensor:
+        place = self.target_place if target and self.target_place is not None else self.place
+        norm = self.target_norm if target and self.target_norm is not None else self.norm
+        if place is not None:
+            x = x + rows(place.weight, position, x.shape[1])
         if self.waves is not None:
             x = x + rows(self.waves.values, position, x.shape[1])
         if self.types is not None:
             x = x + (self.types.weight[0] if types is None else self.types(types))
-        return x if self.norm is None else self.norm(x)
+        return x if norm is None else norm(x)
 
     def layouts(self) -> dict[str, Layout]:
         """A table that is mapped to the width and one that is read as it stands have nothing in common."""
-        found = {name: Layout(init=TABLE_STD) for name in ("table.weight", "place.weight", "types.weight")}
+        found = {name: Layout(init=TABLE_STD) for name in ("table.weight", "place.weight", "target_place.weight",
+                                                         "types.weight")}
         if self.project is None:
             found["table.weight"] = Layout(init=TABLE_STD, bank="direct")
         return found
@@ -79,6 +89,10 @@ def _canonical(dims: dict[str, Value], facts: Mapping[str, Value]) -> tuple[str,
     adds = facts["positions"] in ("learned", "sinusoidal") or facts["n_types"] or dims["norm_after"]
     if dims["rank"] == facts["width"] or not adds:
         dims = {**dims, "positions_at": "width"}
+    if facts["positions"] != "sinusoidal":
+        dims = {**dims, "sinusoids": "tensor2tensor"}
+    if facts["positions"] != "learned" and not dims["norm_after"]:
+        dims = {**dims, "by_side": False}
     return "lookup", dims
 
 
@@ -98,9 +112,14 @@ KIND = Kind(
         Dim("positions_at", str, "where positions and types are added", default="width", choices=("width", "rank")),
         Dim("norm_after", bool, "whether the embedding is normalised", default=False),
         Dim("scale", bool, "whether rows are scaled by the root of their width", default=False),
+        Dim("sinusoids", str, "wavelengths of sinusoidal positions: 10,000 reached, or not quite as in the paper",
+            default="tensor2tensor", choices=("tensor2tensor", "paper"), optional=True),
+        Dim("by_side", bool, "whether the target has positions and a norm of its own", default=False, optional=True),
     ),
-    facts=("width", "vocab_size", "context", "n_types", "positions", "norm", "bias"),
-    rules=(Rule(("rank", "width"), lambda rank, width: rank <= width, "the rank is at most the width"),),
+    facts=("width", "vocab_size", "context", "n_types", "positions", "norm", "bias", "norm_eps"),
+    rules=(Rule(("rank", "width"), lambda rank, width: rank <= width, "the rank is at most the width"),
+           Rule(("by_side", "sides"), lambda by_side, sides: not by_side or sides == 2,
+                "only one embedding of source and target has two sides")),
     canonical=_canonical,
     words=lambda dims, width: ("embedding", widened(dims["rank"], width)),
     parts=lambda dims, width: (DrawnPart(dims["rank"]),),

@@ -8,22 +8,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from search_spaces.kind import Kind
+from search_spaces.kind import Dim, Kind
+from supernet.blocks.ffn import ACTIVATIONS
 from supernet.layers.norms import make_norm
 
 
 class MaskedLMHead(nn.Module):
-    """h -> Lin to the table's width, GELU, norm -> table: one logit per word."""
+    """h -> Lin to the table's width, activation, norm -> table: one logit per word."""
 
-    def __init__(self, *, width: int, rank: int, vocab_size: int, norm: str) -> None:
+    def __init__(self, *, width: int, rank: int, vocab_size: int, norm: str, norm_eps: float,
+                 activation: str) -> None:
         super().__init__()
         self.transform = nn.Linear(width, rank)
-        self.norm = make_norm(norm, rank)
+        self.norm = make_norm(norm, rank, norm_eps)
         self.bias = nn.Parameter(torch.zeros(vocab_size))
-        self.rank = rank
+        self.rank, self.activate = rank, ACTIVATIONS[activation]
 
     def forward(self, x: Tensor, mask: Tensor | None, tied: Mapping[str, Tensor]) -> Tensor:
-        return F.linear(self.norm(F.gelu(self.transform(x))), tied["table.weight"], self.bias)
+        return F.linear(self.norm(self.activate(self.transform(x))), tied["table.weight"], self.bias)
 
     def tied_shapes(self) -> dict[str, tuple[int, ...]]:
         return {"table.weight": (len(self.bias), self.rank)}
@@ -36,5 +38,6 @@ KIND = Kind(
     module=MaskedLMHead,
     help="logits of masked words",
     ties=True,
-    facts=("width", "rank", "vocab_size", "norm"),
+    dims=(Dim("activation", str, "activation", default="gelu", choices=tuple(ACTIVATIONS), optional=True),),
+    facts=("width", "rank", "vocab_size", "norm", "norm_eps"),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -15,20 +16,27 @@ class TiedHead(nn.Module):
 
     Args:
         projection: `shared` reads the embedding's linear map backwards, `own` learns another.
+        scale: whether h is divided by the square root of the width (T5).
+        word_bias: whether every word has a bias (Marian).
     """
 
-    def __init__(self, *, width: int, rank: int, vocab_size: int, projection: str) -> None:
+    def __init__(self, *, width: int, rank: int, vocab_size: int, projection: str, scale: bool,
+                 word_bias: bool) -> None:
         super().__init__()
+        self.factor = width**-0.5 if scale else None
+        self.bias = nn.Parameter(torch.zeros(vocab_size)) if word_bias else None
         self.shapes = {"table.weight": (vocab_size, rank), "project.weight": (width, rank)}
         self.back = rank != width and projection == "shared"
         self.project = nn.Linear(width, rank, bias=False) if projection == "own" else None
 
     def forward(self, x: Tensor, mask: Tensor | None, tied: Mapping[str, Tensor]) -> Tensor:
+        if self.factor is not None:
+            x = x * self.factor
         if self.project is not None:
             x = self.project(x)
         elif self.back:
             x = x @ tied["project.weight"]
-        return F.linear(x, tied["table.weight"])
+        return F.linear(x, tied["table.weight"], self.bias)
 
     def tied_shapes(self) -> dict[str, tuple[int, ...]]:
         return self.shapes
@@ -41,7 +49,10 @@ KIND = Kind(
     module=TiedHead,
     help="logits from the embedding's own table",
     ties=True,
-    dims=(Dim("projection", str, "which map leads to the table's width", default="shared", choices=("shared", "own")),),
+    dims=(Dim("projection", str, "which map leads to the table's width", default="shared", choices=("shared", "own")),
+          Dim("scale", bool, "whether hidden states are divided by the root of the width", default=False,
+              optional=True),
+          Dim("word_bias", bool, "whether every word has a bias", default=False, optional=True)),
     facts=("width", "rank", "vocab_size"),
     rules=(
         Rule(("projection", "projects", "rank", "width"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import torch
@@ -9,12 +10,54 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from supernet.call import Record, State
-from supernet.declared import AttentionHeads
+from supernet.declared import AttentionHeads, Product
+from supernet.layers.norms import make_norm
 from supernet.layers.tables import Table, rotate, rotations
 from supernet.layout import Layout
 
 RESIDUAL_GAIN = 0.3
 """Start of every map that writes to the residual stream, so that depth hardly matters at first."""
+
+
+class RelativeBias(nn.Module):
+    """T5's relative positions: per head a learned number for every bucket of distances, added to the scores.
+
+    Near distances have a bucket each; those up to `longest` share buckets of growing size, and all beyond the last one.
+    """
+
+    def __init__(self, *, n_heads: int, buckets: int, longest: int, context: int, causal: bool) -> None:
+        super().__init__()
+        self.context = context
+        self.weight = nn.Parameter(torch.empty(buckets, n_heads))
+        self.bucket = Table(partial(distance_buckets, context, buckets, longest, causal), (2 * context - 1,))
+
+    def forward(self, past: int, n: int, m: int) -> Tensor:
+        """(1, n_heads, n, m): for queries at the positions from `past` on, and keys from 0 on."""
+        queries = torch.arange(past, past + n, device=self.weight.device)
+        keys = torch.arange(m, device=self.weight.device)
+        index = self.bucket.values[keys[None, :] - queries[:, None] + self.context - 1].long()
+        return F.embedding(index, self.weight).permute(2, 0, 1)[None]
+
+    def matrices(self) -> dict[str, Product]:
+        return {"weight": Product.NONE}
+
+    def layouts(self) -> dict[str, Layout]:
+        return {"weight": Layout(init=0.02)}
+
+
+def distance_buckets(context: int, buckets: int, longest: int, causal: bool) -> Tensor:
+    """(2 context - 1,): the bucket of every distance from key to query, from 1 - context to context - 1."""
+    distance = torch.arange(1 - context, context)
+    first = torch.zeros_like(distance)
+    if causal:
+        distance = (-distance).clamp(min=0)
+    else:
+        buckets //= 2
+        first, distance = (distance > 0).long() * buckets, distance.abs()
+    exact = buckets // 2
+    far = (distance.float() / exact).clamp(min=1).log() / math.log(longest / exact) * (buckets - exact)
+    far = (exact + far.long()).clamp(max=buckets - 1)
+    return (first + torch.where(distance < exact, distance, far)).float()
 
 
 class MultiHead(nn.Module):
@@ -26,17 +69,26 @@ class MultiHead(nn.Module):
         out_dim: width of the result.
         causal: whether position i sees only positions <= i.
         rotary_length: the longest sequence where positions are rotary, else 0.
+        rotary_base: of the wavelengths of rotary positions.
+        out_bias: whether the output map has a bias; by default as the others.
+        qk_norm: whether queries and keys are normalised, each head by itself; `norm_eps` as in `make_norm`.
+        relative: what is added to the scores by distance, if anything.
     """
 
     def __init__(self, *, query_dim: int, memory_dim: int, out_dim: int, n_heads: int, head_dim: int,
-                 n_kv_heads: int, bias: bool, causal: bool = False, rotary_length: int = 0) -> None:
+                 n_kv_heads: int, bias: bool, causal: bool = False, rotary_length: int = 0, rotary_base: float = 1e4,
+                 out_bias: bool | None = None, qk_norm: bool = False, norm_eps: float = 0.0,
+                 relative: RelativeBias | None = None) -> None:
         super().__init__()
         self.n_heads, self.head_dim, self.n_kv_heads, self.causal = n_heads, head_dim, n_kv_heads, causal
         self.q = nn.Linear(query_dim, n_heads * head_dim, bias=bias)
         self.k = nn.Linear(memory_dim, n_kv_heads * head_dim, bias=bias)
         self.v = nn.Linear(memory_dim, n_kv_heads * head_dim, bias=bias)
-        self.o = nn.Linear(n_heads * head_dim, out_dim, bias=bias)
-        self.rotary = Table(partial(rotations, rotary_length, head_dim),
+        self.o = nn.Linear(n_heads * head_dim, out_dim, bias=bias if out_bias is None else out_bias)
+        self.q_norm = make_norm("rmsnorm", head_dim, norm_eps) if qk_norm else None
+        self.k_norm = make_norm("rmsnorm", head_dim, norm_eps) if qk_norm else None
+        self.relative = relative
+        self.rotary = Table(partial(rotations, rotary_length, head_dim, rotary_base),
                             (2, rotary_length, head_dim)) if rotary_length else None
         self.drop = nn.Dropout(0.0)
 
@@ -51,6 +103,8 @@ class MultiHead(nn.Module):
         past = 0 if state is None else state.tensors[0].shape[2]
         position = past if position is None else position
         q = self._heads(self.q(x), self.n_heads)
+        if self.q_norm is not None:
+            q = self.q_norm(q)
         if self.rotary is not None:
             q = rotate(q, self.rotary.values, position)
         if state is None:
@@ -61,10 +115,11 @@ class MultiHead(nn.Module):
             repeat = self.n_heads // self.n_kv_heads
             k, v = k.repeat_interleave(repeat, dim=1), v.repeat_interleave(repeat, dim=1)
         allowed = None if mask is None else mask[:, None, None, :]
+        bias = None if self.relative is None else self.relative(past, q.shape[2], k.shape[2])
         if record is None:
-            y = self._fused(q, k, v, allowed)
+            y = self._fused(q, k, v, allowed, bias)
         else:
-            y = self._recorded(q, k, v, allowed, record)
+            y = self._recorded(q, k, v, allowed, bias, record)
         return self.o(y.transpose(1, 2).flatten(2))
 
     def state_shapes(self, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
@@ -74,6 +129,8 @@ class MultiHead(nn.Module):
     def _keys_values(self, memory: Tensor | None, position: int | Tensor) -> tuple[Tensor, Tensor]:
         assert memory is not None, "there is nothing to attend to"
         k, v = self._heads(self.k(memory), self.n_kv_heads), self._heads(self.v(memory), self.n_kv_heads)
+        if self.k_norm is not None:
+            k = self.k_norm(k)
         return (k if self.rotary is None else rotate(k, self.rotary.values, position)), v
 
     def _continued(self, memory: Tensor | None, past: int, position: int | Tensor, keys: Tensor,
@@ -86,13 +143,16 @@ class MultiHead(nn.Module):
     def _heads(self, x: Tensor, n_heads: int) -> Tensor:
         return x.view(x.shape[0], x.shape[1], n_heads, self.head_dim).transpose(1, 2)
 
-    def _fused(self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None) -> Tensor:
+    def _fused(self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None) -> Tensor:
         dropout, n, m = self.drop.p if self.training else 0.0, q.shape[2], k.shape[2]
-        is_causal = self.causal and allowed is None and bool(n == m)  # a tracer compares to a tensor
+        is_causal = self.causal and allowed is None and bias is None and bool(n == m)  # a tracer compares to a tensor
         if self.causal and not is_causal and n > 1:  # a single token sees all there is
             past = _past(n, m, q.device)
             # Padding before a text sees itself, so that no row of the softmax is empty: runtimes give no number there.
             allowed = past if allowed is None else allowed & past | _past(n, m, q.device, only=True)
+        if bias is not None:
+            bias = bias.to(q.dtype)
+            allowed = bias if allowed is None else bias.masked_fill(~allowed, torch.finfo(q.dtype).min)
         if q.requires_grad and q.dtype == torch.bfloat16 and q.device.type == "cpu":
             # On processors the kernel's backward pass takes 2 to 3 times as long in bfloat16 as in float32.
             with torch.autocast("cpu", enabled=False):
@@ -101,9 +161,11 @@ class MultiHead(nn.Module):
                                                       is_causal=is_causal).bfloat16()
         return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout, is_causal=is_causal)
 
-    def _recorded(self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, record: Record) -> Tensor:
+    def _recorded(self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None,
+                  record: Record) -> Tensor:
         """The same, step by step, so that the attention map can be kept."""
         scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
+        scores = scores if bias is None else scores + bias
         if self.causal:
             past = _past(q.shape[2], k.shape[2], q.device)
             allowed = past if allowed is None else allowed & past
@@ -118,7 +180,8 @@ class MultiHead(nn.Module):
     def heads(self) -> AttentionHeads:
         """Query heads lie along the outputs of q and the inputs of o, key and value heads along the outputs of k, v."""
         tensors = {f"{part}.{name}": (0, part == "q") for part in ("q", "k", "v") for name in ("weight", "bias")}
-        return AttentionHeads(self.n_heads, self.n_kv_heads, self.head_dim, {**tensors, "o.weight": (1, True)}, "o")
+        tensors |= {"o.weight": (1, True), "relative.weight": (1, True)}
+        return AttentionHeads(self.n_heads, self.n_kv_heads, self.head_dim, tensors, "o")
 
     def layouts(self) -> dict[str, Layout]:
         """Heads and head size are elastic each for itself, so the store keeps them apart."""

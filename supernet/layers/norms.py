@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from search_spaces.kind import NORM_EPS
 from supernet.layout import Layout
 
 
@@ -37,8 +38,8 @@ class NoNorm(nn.Module):
         return {"weight": Layout(bank="none"), "bias": Layout(bank="none")}
 
 
-def make_norm(name: str, width: int) -> nn.Module:
-    """The norm module of that name over `width` channels."""
+def make_norm(name: str, width: int, norm_eps: float = 0.0) -> nn.Module:
+    """The norm module of that name over `width` channels; 0 is the norm's usual eps."""
     if name == "layernorm":
-        return LayerNorm(width, eps=1e-5)
-    return RMSNorm(width, eps=1e-6) if name == "rmsnorm" else NoNorm(width)
+        return LayerNorm(width, eps=norm_eps or NORM_EPS[name])
+    return RMSNorm(width, eps=norm_eps or NORM_EPS[name]) if name == "rmsnorm" else NoNorm(width)

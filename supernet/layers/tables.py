@@ -39,18 +39,22 @@ class Table(nn.Module):
         return self
 
 
-def sinusoids(length: int, width: int) -> Tensor:
-    """(length, width): sines in the first half of the channels, cosines in the second."""
+def sinusoids(length: int, width: int, slowest: bool = True) -> Tensor:
+    """(length, width): sines in the first half of the channels, cosines in the second.
+
+    Args:
+        slowest: whether the wavelengths reach 10,000 (tensor2tensor), or end one step before it (the paper).
+    """
     half = (width + 1) // 2
-    steps = torch.arange(half, dtype=torch.float64) / max(half - 1, 1)
+    steps = torch.arange(half, dtype=torch.float64) / (max(half - 1, 1) if slowest else half)
     angles = torch.arange(length, dtype=torch.float64)[:, None] * torch.exp(-steps * torch.log(torch.tensor(1e4)))
     return torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width].float()
 
 
-def rotations(length: int, head_dim: int) -> Tensor:
+def rotations(length: int, head_dim: int, base: float = 1e4) -> Tensor:
     """(2, length, head_dim): cosines and sines of the rotary angle of every position and channel."""
     half = head_dim // 2
-    frequencies = 1e4 ** (-torch.arange(half, dtype=torch.float64) / half)
+    frequencies = base ** (-torch.arange(half, dtype=torch.float64) / half)
     angles = torch.arange(length, dtype=torch.float64)[:, None] * frequencies
     angles = torch.cat([angles, angles], dim=1)
     return torch.stack([angles.cos(), angles.sin()]).float()

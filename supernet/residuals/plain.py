@@ -14,8 +14,8 @@ class PlainResidual(Residual):
 
     norm: nn.Module
 
-    def __init__(self, block: nn.Module, *, width: int, norm: str, placement: str) -> None:
-        super().__init__(block, make_norm(norm, width))
+    def __init__(self, block: nn.Module, *, width: int, norm: str, placement: str, norm_eps: float = 0.0) -> None:
+        super().__init__(block, make_norm(norm, width, norm_eps))
         self.pre = placement == "pre"
 
     def add(self, streams: Tensor, sub: Sub) -> Tensor:
@@ -27,7 +27,7 @@ class PlainResidual(Residual):
 RESIDUAL = ResidualKind(
     name=PLAIN,
     module=PlainResidual,
-    facts=("width", "norm", "placement"),
+    facts=("width", "norm", "placement", "norm_eps"),
     closing_norm=lambda facts: facts.placement == "pre",
     help="x + f(norm(x)) or norm(x + f(x)), by placement",
 )

@@ -22,7 +22,10 @@ NARROW = replace(FACTS, width=16, rank=16)
 
 
 def candidates(dim: Dim) -> list:
-    """A few values a dim accepts."""
+    """A few values a dim accepts; of an optional one its default and a few others."""
+    if dim.optional:
+        others = [value for value in candidates(replace(dim, optional=False)) if value != dim.default]
+        return [dim.default, *others[-2:]]
     if dim.type is bool:
         return [False, True]
     if dim.type is str:

@@ -130,11 +130,10 @@ def _unit(unit: Unit) -> dict[str, Any]:
     if unit.role == "norm":
         return {"role": "norm", "module": unit.block.kind, "settings": facts}
     kind = kinds.get(unit.block.kind)
-    settings = {**{name: facts[name] for name in kind.facts}, **dict(unit.block.dims)}
-    found = {"role": unit.role, "module": _name(kind.module), "settings": settings}
+    found = {"role": unit.role, "module": _name(kind.module), "settings": unit.settings()}
     if unit.role in SUBLAYERS:
         residual = residuals.get(str(facts.get("residual", residuals.PLAIN)))
-        found |= {"residual": _name(residual.module), "around": {name: facts[name] for name in residual.facts}}
+        found |= {"residual": _name(residual.module), "around": unit.pick(residual.facts)}
     return found
 
 
