@@ -128,10 +128,15 @@ class MultiHead(nn.Module):
 
     def _keys_values(self, memory: Tensor | None, position: int | Tensor) -> tuple[Tensor, Tensor]:
         assert memory is not None, "there is nothing to attend to"
-        k, v = self._heads(self.k(memory), self.n_kv_heads), self._heads(self.v(memory), self.n_kv_heads)
+        of_keys, of_values = self._inputs(memory)
+        k, v = self._heads(self.k(of_keys), self.n_kv_heads), self._heads(self.v(of_values), self.n_kv_heads)
         if self.k_norm is not None:
             k = self.k_norm(k)
         return (k if self.rotary is None else rotate(k, self.rotary.values, position)), v
+
+    def _inputs(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """What keys and values are made of."""
+        return memory, memory
 
     def _continued(self, memory: Tensor | None, past: int, position: int | Tensor, keys: Tensor,
                    values: Tensor) -> tuple[Tensor, Tensor]:

@@ -83,9 +83,9 @@ def test_a_head_that_scores_words_scores_all_of_them(name):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_every_unit_can_be_counted(name):
-    for unit, _ in modules(name):
+    for unit, module in modules(name):
         assert unit_macs(unit, 8, 4) >= 0
-        if unit.role in SUBLAYERS:
+        if unit.role in SUBLAYERS and any(tensor.ndim > 1 for tensor in module.parameters()):
             assert unit_macs(unit, 8, 4) > unit_macs(unit, 4, 4) > 0
 
 
