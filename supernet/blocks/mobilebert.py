@@ -44,7 +44,8 @@ class MobileBertLayer(nn.Module):
         narrow = self.enter(x)
         keys = {"input": x, "bottleneck": narrow}.get(self.source) if self.keys is None else self.keys(x)
         values = narrow if self.source == "bottleneck" else x
-        attended = self.attend(keys, torch.cat([keys, values], dim=-1), call.mask, call.record, call.state)
+        attended = self.attend(keys, torch.cat([keys, values], dim=-1), call.mask, call.record, call.state,
+                               call.position)
         return self.leave(self.stack(self.norm(narrow + attended), call))
 
     def state_shapes(self, batch: int, past: int) -> tuple[tuple[int, ...], ...]:

@@ -85,7 +85,7 @@ class SparseQkvAttention(nn.Module):
 
     def forward(self, x: Tensor, call: Call) -> Tensor:
         x = self.prepare(x)
-        return self.attend(x, x, call.mask, call.record, call.state)
+        return self.attend(x, x, call.mask, call.record, call.state, call.position)
 
     def state_shapes(self, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
         return self.attend.state_shapes(batch, past)
