@@ -1,0 +1,105 @@
+"""A numerical test of permutations: units with random weights, run before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from search_spaces.units import Unit
+from supernet.build import build_unit
+from supernet.call import Call
+from supernet.driver import run_unit
+from supernet.filling import join
+from supernet.layout import TensorEntry, entries
+
+LENGTH = 5
+_SMALL = {"vocab_size": 7, "context": LENGTH + 1}
+"""Facts that cost memory and change nothing about which channels belong together."""
+TOLERANCE = 1e-8
+"""Of outputs in float64, relative to the largest: rounding stays far below it, a wrong permutation far above."""
+
+
+class UnitAxis(NamedTuple):
+    """An axis of one stored piece of a unit.
+
+    Args:
+        unit: the index of the unit on its bench.
+        piece: the name of the piece.
+        block: consecutive entries that are one item: the axis has `block` times as many entries as there are items.
+    """
+
+    unit: int
+    piece: str
+    axis: int
+    block: int = 1
+
+
+class UnitBench:
+    """Units that run one after the other on random weights in float64; a tying head reads the embedding's."""
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self.units = [_small(unit) for unit in units]
+        noise = torch.Generator().manual_seed(0)
+        self.modules: list[nn.Module] = []
+        self.entries: list[tuple[TensorEntry, ...]] = []
+        self.weights: dict[tuple[int, str], Tensor] = {}
+        for i, unit in enumerate(self.units):
+            with torch.device("cpu"):
+                module = build_unit(unit).double().eval()
+            self.modules.append(module)
+            self.entries.append(entries(module))
+            for entry in self.entries[-1]:
+                scale = max(entry.shape[-1], 1) ** -0.5 if len(entry.shape) > 1 else 1.0
+                self.weights |= {(i, piece.name): scale * torch.randn(piece.shape, generator=noise, dtype=torch.double)
+                                 for piece in entry.pieces}
+        width = max((int(dict(unit.facts).get("width", 1)) for unit in self.units), default=1)
+        self.x, self.memory = (torch.randn(2, n, width, generator=noise, dtype=torch.double) for n in (LENGTH, 3))
+        self.ids = torch.randint(0, _SMALL["vocab_size"], (2, LENGTH), generator=noise)
+        self.before = self.outputs(self.weights)
+
+    def outputs(self, weights: Mapping[tuple[int, str], Tensor], channels: Tensor | None = None) -> list[Tensor]:
+        """What each unit gives; with `channels`, hidden states come in that order, and are expected so."""
+        found, tied = [], {}
+        with torch.no_grad():
+            for i, (unit, module) in enumerate(zip(self.units, self.modules)):
+                tensors = {entry.name: join(entry, [weights[i, piece.name] for piece in entry.pieces])
+                           for entry in self.entries[i]}
+                module.load_state_dict(tensors, strict=False)
+                if unit.role == "embedding":
+                    tied = tensors
+                sides = (False, True) if unit.role == "embedding" else (False,)
+                found += [self._run(unit, module, target, tied, channels) for target in sides]
+        return found
+
+    def _run(self, unit: Unit, module: nn.Module, target: bool, tied: Mapping[str, Tensor],
+             channels: Tensor | None) -> Tensor:
+        x, memory = (each if channels is None else each[..., channels] for each in (self.x, self.memory))
+        call = Call(memory=memory, target=target)
+        y = run_unit(unit.role, module, self.ids if unit.role == "embedding" else x, call, tied)[0]
+        return y if channels is None or unit.role == "head" else y[..., torch.argsort(channels)]
+
+    def keeps(self, axes: Sequence[UnitAxis], order: Tensor, channels: Tensor | None = None) -> bool:
+        """Whether the units give the same when these axes are permuted, and the hidden states by `channels`."""
+        weights = dict(self.weights)
+        for unit, piece, axis, block in axes:
+            weights[unit, piece] = weights[unit, piece].index_select(axis, expand(order, block))
+        after = self.outputs(weights, channels)
+        return all(_equal(one, other) for one, other in zip(self.before, after))
+
+
+def expand(order: Tensor, block: int) -> Tensor:
+    """An order of items as one of entries, `block` to an item."""
+    return (order[:, None] * block + torch.arange(block, device=order.device)).flatten()
+
+
+def _small(unit: Unit) -> Unit:
+    return replace(unit, facts=tuple((name, min(_SMALL.get(name, value), value) if name in _SMALL else value)
+                                     for name, value in unit.facts))
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return bool((one - other).abs().max() <= TOLERANCE * one.abs().max().clamp_min(1e-3))

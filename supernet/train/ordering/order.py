@@ -1,0 +1,106 @@
+"""Permute the store of a supernet so that what matters comes first: slices are prefixes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from search_spaces.architecture import Architecture
+from supernet.batch import Batch
+from supernet.extraction import extract
+from supernet.filling import windows
+from supernet.supernet import Supernet, unit_entries
+from supernet.train.ordering.bench import expand
+from supernet.train.ordering.groups import AxisGroup, TensorAxis, find_groups
+from supernet.train.ordering.scores import score_groups, score_layers
+
+Apply = Callable[[str, int, Tensor], None]
+"""Permutes an axis of a stored tensor: its name, the axis, and the order of all entries."""
+
+
+@dataclass(frozen=True)
+class OrderReport:
+    """What was permuted.
+
+    Args:
+        score: by which score.
+        orders: group -> which item stands at each place now.
+        left_alone: dims that no permutation can order, with the reason.
+        layers: layer -> how much it changes the stream, `1 - cos(in, out)`; layers keep their places.
+    """
+
+    score: str
+    orders: Mapping[str, tuple[int, ...]]
+    left_alone: Mapping[str, str]
+    layers: Mapping[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {"schema_version": 1, **asdict(self)}
+
+
+def order(net: Supernet, batches: Iterable[Batch], score: str = "activation", *, arch: Architecture | None = None,
+          apply: Apply | None = None) -> OrderReport:
+    """Sort the channels, heads and ranks of an architecture by importance, in the store, most important first.
+
+    The architecture gives the same outputs as before, up to rounding. Tensors that it does not read stay as they are:
+    order a store before other architectures are trained.
+
+    Args:
+        batches: calibration data, on the net's device.
+        score: `activation`, the mean magnitude of what reads an item, or `taylor`, the change of the loss without it
+            to first order.
+        arch: whose function is kept; the space's largest by default.
+        apply: permutes a stored tensor, and whatever else belongs to it; by default the tensor alone.
+
+    Raises:
+        InputError: there is no such score.
+    """
+    arch, calibration = arch or net.space.largest(), list(batches)
+    groups = find_groups(arch)
+    model = extract(net, arch).eval()
+    layers = score_layers(model, calibration)
+    scores = score_groups(model, groups.groups, calibration, score)
+    del model
+    orders = {group.name: sorted_order(group, scores[group.name]) for group in groups.groups}
+    permute(net, groups.groups, orders, apply or permute_stored(net))
+    moved = {name: tuple(found.tolist()) for name, found in orders.items()}
+    return OrderReport(score, moved, groups.left_alone, layers)
+
+
+def sorted_order(group: AxisGroup, scores: Tensor) -> Tensor:
+    """The items by falling score, each within its own part of the group; equal ones keep their order."""
+    parts = scores.detach().cpu().view(group.within, -1)
+    starts = torch.arange(group.within)[:, None] * parts.shape[1]
+    return (parts.argsort(dim=1, descending=True, stable=True) + starts).flatten()
+
+
+def permute(net: Supernet, groups: Sequence[AxisGroup], orders: Mapping[str, Tensor], apply: Apply) -> None:
+    """Put the items of groups in an order, in the part of each stored tensor that they lie in."""
+    for group in groups:
+        for axis in group.axes:
+            name, first = _stored(net, axis)
+            chosen, whole = expand(orders[group.name], axis.block), torch.arange(net.get_stored(name).shape[axis.axis])
+            whole[first : first + len(chosen)] = chosen + first
+            apply(name, axis.axis, whole)
+
+
+def _stored(net: Supernet, axis: TensorAxis) -> tuple[str, int]:
+    """The stored tensor that an axis belongs to, and where the slice of it begins."""
+    entry = next(entry for entry in unit_entries(axis.step.unit) if entry.name == axis.tensor)
+    name, window = windows(net, axis.step, entry)[axis.piece]
+    return name, window[axis.axis].start
+
+
+def permute_stored(net: Supernet) -> Apply:
+    """Permutes tensors of the store in place."""
+    @torch.no_grad()
+    def apply(name: str, axis: int, entries: Tensor) -> None:
+        tensor = net.get_stored(name)
+        tensor.copy_(tensor.index_select(axis, entries.to(tensor.device)))
+
+    return apply
