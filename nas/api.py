@@ -158,6 +158,17 @@ def compress(subnet: Name, technique: Settings, training: Settings | None = None
         return run(request, progress).after
 
 
+def import_model(source: str | os.PathLike[str], out: Name | None = None, *, head: str | None = None,
+                 context: int | None = None, console: Console | None = None) -> Subnet:
+    """Import a pretrained model of the Hugging Face Hub, a folder or a name, as a subnet."""
+    from nas.stages.import_model.request import ImportRequest
+    from nas.stages.import_model.run import run
+
+    request = ImportRequest(os.fspath(source), _path(out), head, context)
+    with _progress(console) as progress:
+        return run(request, progress).subnet
+
+
 def export(subnet: Name, format: str, *, int8: bool = False, out: Name | None = None, length: int | None = None,
            max_loss_increase: float | None = None, console: Console | None = None) -> Exported:
     """Write a subnet as onnx, executorch, torch-export or huggingface, if that computes the same."""

@@ -1,4 +1,4 @@
-"""`nas extract`, `retrain`, `compress`, `export` and `measure`: from the front to a model that is shipped."""
+"""`nas import`, `extract`, `retrain`, `compress`, `export` and `measure`: from the front to a model that is shipped."""
 
 from __future__ import annotations
 
@@ -10,6 +10,40 @@ import typer
 from nas.cli import _complete
 from nas.cli._app import SUBNETS, Json, SubnetName, app, screen, show_result
 from nas.cli._declared import TECHNIQUE, CompressCommand, ExportCommand
+
+
+@app.command("import", rich_help_panel=SUBNETS)
+def import_model(
+    source: Annotated[str, typer.Argument(
+        metavar="FOLDER|NAME", show_default=False,
+        help="Folder with config.json, safetensors and tokenizer.json, or a model's name on the Hugging Face Hub.")],
+    out: Annotated[str | None, typer.Option("--out", metavar="DIR", show_default=False,
+                                            help="Folder of the subnet; default imported/NAME.")] = None,
+    head: Annotated[str | None, typer.Option(
+        "--head", metavar="HEAD", show_default=False,
+        help="Output of the model: lm, features (hidden states), pooler, masked_lm or classifier. Default: that of "
+             "the class in config.json.")] = None,
+    context: Annotated[int | None, typer.Option(
+        "--context", metavar="N", min=1, show_default=False,
+        help="Longest sequence; default: that of the model.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Import a pretrained model from the Hugging Face Hub as a subnet.
+
+    Outputs are compared with those of transformers, if it is installed. Known: BERT, MiniLM, RoBERTa, DistilBERT,
+    ELECTRA, ALBERT, GPT-2, Llama, SmolLM, Mistral, Qwen2, Qwen3, T5, BART, Marian.
+
+    Example: [cyan]nas import ./all-MiniLM-L6-v2[/cyan]
+    """
+    from nas.stages.import_model.request import ImportRequest
+    from nas.stages.import_model.run import run
+    from nas.stages.import_model.view import import_table
+    from nas.terminal.progress import TerminalProgress
+
+    request = ImportRequest(source, Path(out) if out else None, head, context)
+    with TerminalProgress(screen(as_json)) as progress:
+        result = run(request, progress)
+    show_result(result.to_dict() if as_json else import_table(result))
 
 
 @app.command(rich_help_panel=SUBNETS)

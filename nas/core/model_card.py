@@ -39,11 +39,12 @@ def card(subnet: Subnet) -> str:
 
 def _opening(subnet: Subnet) -> Iterator[str]:
     arch, facts = subnet.arch, subnet.facts
-    what = tasks.get(facts.task).title
+    what = tasks.get(facts.task).title if facts.task else "Encoder"
     layers = " and ".join(f"{len(stack)} {name}" for name, stack in arch.stacks.items())
     yield f"# {what} {arch.key[:12]}\n"
     yield (f"{what} of {layers} layer{'s' if arch.depth > 1 else ''} with {count_params(arch):,} parameters, a "
-           f"vocabulary of {arch.vocab_size:,} tokens and a context of {arch.context:,}, found by Paretoformer.")
+           f"vocabulary of {arch.vocab_size:,} tokens and a context of {arch.context:,}, "
+           f"{'imported' if facts.imported else 'found'} by Paretoformer.")
     yield f"Its full key is `{arch.key}`."
 
 
@@ -93,6 +94,9 @@ def _made(subnet: Subnet) -> Iterator[str]:
 
 def _data(subnet: Subnet) -> Iterator[str]:
     facts = subnet.facts
+    if not facts.run:
+        yield f"Trained elsewhere; imported from `{facts.made[0].settings.get('source')}`."
+        return
     given = ", ".join(f"`{name}={value}`" for name, value in facts.data.items())
     yield (f"Trained and judged for the task {facts.task} on {given}." if given else
            f"Trained and judged for the task {facts.task} on the data that come with Paretoformer.")
@@ -112,26 +116,46 @@ def _drawing(arch: Architecture) -> Iterator[str]:
 
 
 def _use(subnet: Subnet) -> Iterator[str]:
-    task = tasks.get(subnet.facts.task)
+    task = tasks.get(subnet.facts.task) if subnet.facts.task else None
     yield "With Paretoformer installed, in this folder:\n"
     yield "```python"
-    yield from _snippet(task, subnet.arch)
+    yield from _snippet(task, subnet)
     yield "```\n"
     yield "On the command line:\n"
     yield "```sh"
-    yield f'nas {task.command} . "{task.sample}"'
-    yield f"{shell_command(Command('evaluate', '.', split='test'))}    # needs the data of its run"
+    if task:
+        yield f'nas {task.command} . "{task.sample}"'
+    if subnet.facts.run:
+        yield f"{shell_command(Command('evaluate', '.', split='test'))}    # needs the data of its run"
+    else:
+        yield shell_command(Command("export", ".", format="onnx"))
     yield "```"
 
 
-def _snippet(task: Task, arch: Architecture) -> Iterator[str]:
+def _snippet(task: Task | None, subnet: Subnet) -> Iterator[str]:
     """Python that loads the model and runs it once."""
-    lines = list(task.snippet(arch))
+    if task is None or subnet.facts.imported:
+        lines = list(_imported_snippet(subnet.arch, subnet.facts.specials))
+    else:
+        lines = list(task.snippet(subnet.arch))
     yield from (["import json\n"] if any("json." in line for line in lines) else [])
     yield from ("import torch", "from tokenizers import Tokenizer", "", "from supernet import Transformer", "")
     yield 'model = Transformer.from_pretrained(".")    # an ordinary torch.nn.Module in eval mode'
     yield 'tokenizer = Tokenizer.from_file("tokenizer.json")'
     yield from lines
+
+
+def _imported_snippet(arch: Architecture, specials: Mapping[str, int]) -> Iterator[str]:
+    """The tokenizer of an imported model adds special tokens by itself."""
+    yield 'ids = torch.tensor([tokenizer.encode("a text").ids])'
+    if arch.family == "encoder":
+        yield "print(model(ids).shape)"
+        return
+    n = max(min(20, arch.context - 8), 1) if arch.family == "lm" else arch.context // 2
+    begin = f", begin={specials.get('begin', specials.get('bos', 0))}" if arch.family == "seq2seq" else ""
+    stop = f", stop={specials['eos']}" if "eos" in specials else ""
+    yield f"written = model.generate(ids, {n}{begin}{stop})"
+    yield "print(tokenizer.decode(written[0].tolist()))"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> Iterator[str]:

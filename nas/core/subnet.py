@@ -44,7 +44,7 @@ class Made(_Frozen):
         metrics: on the whole validation split.
     """
 
-    stage: Literal["extract", "retrain", "compress"]
+    stage: Literal["import", "extract", "retrain", "compress"]
     settings: dict[str, Any] = Field(default_factory=dict)
     metrics: dict[str, float | None] = Field(default_factory=dict)
 
@@ -63,13 +63,15 @@ class SubnetFacts(_Frozen):
     """What is known of a subnet beside its weights: the content of `metrics.json`.
 
     Args:
-        run: the folder of the run it came from, which has the data to train and judge it.
+        run: the folder of the run it came from, which has the data to train and judge it; empty for an imported model.
         made: what was done to it, oldest first; the last one's metrics are the model's own.
         costs: by the names a search has for them: params, macs, weight_bytes, latency:DEVICE, ...
         unmeasured_share: by the names of latencies, the share that rests on interpolated or estimated prices; a
             subnet that an older version extracted has none.
         measured: by the names of latencies.
         exports: what was written beside the model by `nas export`, by format.
+        specials: of an imported model, the ids of its special tokens: pad, bos, eos, and begin of a decoder. Its
+            tokenizer adds them to a text by itself.
     """
 
     schema_version: Literal[1] = 1
@@ -83,11 +85,17 @@ class SubnetFacts(_Frozen):
     unmeasured_share: dict[str, float] = Field(default_factory=dict)
     measured: dict[str, Measured] = Field(default_factory=dict)
     exports: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    specials: dict[str, int] = Field(default_factory=dict)
 
     @property
     def metrics(self) -> dict[str, float | None]:
         """How good the model is."""
         return self.made[-1].metrics if self.made else {}
+
+    @property
+    def imported(self) -> bool:
+        """Whether it is a pretrained model, or was made of one."""
+        return bool(self.made) and self.made[0].stage == "import"
 
     def show(self, measure: Measure) -> str:
         """A cost for a reader, marked where a part of it was not measured."""
@@ -130,13 +138,17 @@ class Subnet:
         except Exception as error:  # the library raises Exception itself
             says = getattr(error, "strerror", None) or "it is damaged"
             raise InputError(str(path), f"cannot be read ({says}); {REMEDY}") from None
-        if found.get_vocab_size() != self.arch.vocab_size:
-            raise InputError(str(path), f"makes {found.get_vocab_size():,} tokens, the model knows "
+        n = found.get_vocab_size()
+        if n > self.arch.vocab_size or (n != self.arch.vocab_size and not self.facts.imported):
+            raise InputError(str(path), f"makes {n:,} tokens, the model knows "
                                         f"{self.arch.vocab_size:,}; {REMEDY}")
         return found
 
     def run(self) -> RunDir:
         """The run it came from, which has its data. Raises InputError where that is gone."""
+        if not self.facts.run:
+            raise InputError(str(self.path), "is an imported model without a run, so there are no data to train or "
+                                             "evaluate it with")
         around = self.path.resolve().parent
         for folder in (*([around.parent] if around.name == SUBNETS else []), Path(self.facts.run)):
             if (folder / "config.yaml").is_file():

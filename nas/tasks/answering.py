@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tokenizers import Tokenizer
@@ -17,6 +18,8 @@ class TrainedModel:
     Args:
         where: the folder it is from, for errors.
         labels: the names of its outputs, where the task has any.
+        specials: the ids of an imported model's special tokens, whose tokenizer adds them to texts by itself; None for
+            a model with our own tokenizer.
         scale: mean and standard deviation of the labels that it was trained on, where it predicts a number.
     """
 
@@ -25,6 +28,7 @@ class TrainedModel:
     tokenizer: Tokenizer
     labels: tuple[str, ...] = ()
     scale: tuple[float, float] | None = None
+    specials: Mapping[str, int] | None = None
 
     @property
     def context(self) -> int:

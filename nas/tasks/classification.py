@@ -134,7 +134,8 @@ class Classification(Task):
         if len(labels) != known:
             raise InputError(trained.where, f"metrics.json names {len(labels)} classes, the model knows {known}; "
                                             "extract it again")
-        found = trained.model(torch.tensor([as_read(ids, trained.context)]))[0].softmax(dim=-1)
+        read = as_read(ids, trained.context) if trained.specials is None else ids[:trained.context]
+        found = trained.model(torch.tensor([read]))[0].softmax(dim=-1)
         best = int(found.argmax())
         return Labelled(text, labels[best], float(found[best]))
 

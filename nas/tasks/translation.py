@@ -128,9 +128,14 @@ class Translation(Task):
 
     def answer(self, trained: TrainedModel, text: str, ids: list[int]) -> Translated:
         """A translation; always the most probable next token."""
-        source = as_read(ids, trained.context)
+        specials = trained.specials
+        source = as_read(ids, trained.context) if specials is None else ids[:trained.context]
+        begin, stop = (BOS, EOS) if specials is None else (specials.get("begin", specials.get("bos", 0)),
+                                                           specials.get("eos"))
         most = min(most_written(len(source)), trained.context)
-        written = trained.model.generate(torch.tensor([source]), most, begin=BOS, stop=EOS)
+        written = trained.model.generate(torch.tensor([source]), most, begin=begin, stop=stop)
+        if specials is not None:
+            return Translated(text, trained.tokenizer.decode(written[0].tolist(), skip_special_tokens=True))
         return Translated(text, texts_of(written, trained.tokenizer)[0])
 
 

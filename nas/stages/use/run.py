@@ -46,15 +46,20 @@ def generate(request: GenerateRequest, progress: StageProgress) -> GeneratedText
     """
     subnet, n = _opened(request.subnet, "generate"), request.tokens
     model, tokenizer, context = subnet.model(), subnet.tokenizer(), subnet.arch.context
-    ids, notes = [EOS, *_ids(tokenizer, request.text)], []
+    specials = subnet.facts.specials if subnet.facts.imported else None
+    stop = EOS if specials is None else specials.get("eos")
+    ids, notes = _ids(tokenizer, request.text, specials is not None), []
+    ids = [EOS, *ids] if specials is None else ids
+    if not ids:
+        raise InputError("text", "is empty; give the beginning of a text")
     if len(ids) > context:
         kept = max(context + 1 - n, (context + 1) // 2)
         notes.append(f"the prompt has {len(ids):,} tokens, the context {context:,}; the last {kept:,} are read")
         ids = ids[-kept:]
     room = context + 1 - len(ids)  # the last token is written, not read
     written = model.generate(torch.tensor([ids]), min(n, room), temperature=request.temperature, top_k=request.top_k,
-                             seed=request.seed, stop=EOS)[0].tolist()
-    if len(written) == room < n and written[-1] != EOS:
+                             seed=request.seed, stop=stop)[0].tolist()
+    if len(written) == room < n and written[-1] != stop:
         notes.append(f"stopped after {room:,} tokens: the context of {context:,} is full")
     for note in notes:
         progress.note(f"note: {note}")
@@ -64,7 +69,8 @@ def generate(request: GenerateRequest, progress: StageProgress) -> GeneratedText
 def predict(request: PredictRequest, progress: StageProgress) -> Iterator[Answer]:
     """What a model says of each text, one after the other. Raises InputError, Stopped."""
     subnet = _opened(request.subnet, request.command)
-    trained = TrainedModel(str(subnet.path), subnet.model(), subnet.tokenizer(), subnet.facts.labels)
+    trained = TrainedModel(str(subnet.path), subnet.model(), subnet.tokenizer(), subnet.facts.labels,
+                           specials=subnet.facts.specials if subnet.facts.imported else None)
     task = tasks.get(subnet.facts.task)
     for text in request.texts:
         yield task.answer(trained, text, _cut(trained, text, progress))
@@ -73,22 +79,25 @@ def predict(request: PredictRequest, progress: StageProgress) -> Iterator[Answer
 def _opened(name: str, command: str | None) -> Subnet:
     """A subnet whose task has that command, or any. Raises InputError, with the command that fits."""
     found = Subnet.open(name)
+    if not found.facts.task:
+        raise InputError(name, "is an imported encoder without a task: it gives hidden states or masked words")
     task = tasks.get(found.facts.task)
     if command not in (None, task.command):
         raise InputError(name, f"is a model for the task {task.name}; use {Command(task.command)}")
     return found
 
 
-def _ids(tokenizer: Tokenizer, text: str) -> list[int]:
+def _ids(tokenizer: Tokenizer, text: str, specials: bool) -> list[int]:
+    """The tokens of a text; with those that an imported tokenizer adds."""
     readable = text.encode("utf-8", "replace").decode()  # a shell passes on what is no text
-    return next(encode(tokenizer, [readable]))
+    return list(tokenizer.encode(readable).ids) if specials else next(encode(tokenizer, [readable]))
 
 
 def _cut(trained: TrainedModel, text: str, progress: StageProgress) -> list[int]:
     """The tokens of a text; says where it is too long."""
     if progress.stop():
         raise Stopped
-    ids = _ids(trained.tokenizer, text.strip())
+    ids = _ids(trained.tokenizer, text.strip(), trained.specials is not None)
     if len(ids) >= trained.context:
         progress.note(f"note: {text[:20]!r}... has {len(ids) + 1:,} tokens, the context {trained.context:,}; the "
                       "beginning is read")

@@ -1,0 +1,123 @@
+"""Between checkpoints and plain models, both ways, by what importers declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nas.importers._base import Importer, ImportWishes, NotExpressibleError, StockModel
+from nas.importers._checkpoint import CONFIG, Checkpoint
+from nas.importers._config import PretrainedSettings
+from nas.importers._registry import by_model_type, registry
+from search_spaces import Architecture, InputError
+from search_spaces.errors import Fault
+from supernet import Transformer
+
+
+@dataclass(frozen=True)
+class ImportedModel:
+    """A checkpoint as a plain model.
+
+    Args:
+        left_out: tensors of the checkpoint that the model does not need.
+    """
+
+    model: Transformer
+    stock: StockModel
+    left_out: tuple[str, ...]
+
+
+def convert(checkpoint: Checkpoint, wishes: ImportWishes) -> ImportedModel:
+    """The plain model of a checkpoint.
+
+    Raises:
+        InputError: the config has an unsupported value, a tensor is missing or left over, or shapes contradict it.
+    """
+    where = str(checkpoint.folder / CONFIG)
+    importer = by_model_type(checkpoint.config.get("model_type"), where)
+    names = checkpoint.names - _meaningless(importer, checkpoint)
+    stock = importer.read(PretrainedSettings(checkpoint.config, where), names, wishes)
+    left_out = _checked_names(checkpoint, stock, names)
+    with torch.device("meta"):
+        model = Transformer(stock.arch)
+    model.to_empty(device="cpu").eval()  # which computes the tables that are not stored
+    _fill(model, checkpoint, stock)
+    return ImportedModel(model, stock, left_out)
+
+
+def _meaningless(importer: Importer, checkpoint: Checkpoint) -> set[str]:
+    return {name for name in importer.zeros if name in checkpoint.names and not checkpoint.tensor(name).any()}
+
+
+def _checked_names(checkpoint: Checkpoint, stock: StockModel, names: frozenset[str]) -> tuple[str, ...]:
+    """The tensors that are left out. Raises InputError with those that are missing or unknown."""
+    needed = {link.theirs for link in stock.links}
+    missing = [Fault(name, "is missing") for name in sorted(needed - names)]
+    others = sorted(names - needed)
+    left_out = tuple(name for name in others if name.startswith(stock.ignored))
+    extra = [Fault(name, f"is not a tensor of {stock.cls} with this config") for name in others
+             if name not in left_out]
+    if missing or extra:
+        raise InputError(str(checkpoint.folder), [*missing, *extra])
+    return left_out
+
+
+def _fill(model: Transformer, checkpoint: Checkpoint, stock: StockModel) -> None:
+    """Copy every tensor. Raises InputError with all whose shapes contradict the config."""
+    wanted, faults = model.state_dict(), []
+    left = set(wanted)
+    for link in stock.links:
+        theirs = checkpoint.tensor(link.theirs)
+        try:
+            parts = link.change.read(theirs)
+        except RuntimeError:
+            parts = (theirs,)
+        shapes = [tuple(wanted[name].shape) for name in link.ours]
+        if [tuple(part.shape) for part in parts] != shapes:
+            expected = " and ".join(map(str, dict.fromkeys(shapes)))
+            faults.append(Fault(link.theirs, f"has the shape {tuple(theirs.shape)}, which contradicts {CONFIG}: it "
+                                             f"would give {expected}"))
+            continue
+        for name, part in zip(link.ours, parts):
+            wanted[name].copy_(part)
+        left -= set(link.ours)
+    if faults:
+        raise InputError(str(checkpoint.folder), faults)
+    assert not left, f"the importer of {stock.cls} sets no {', '.join(sorted(left))}"
+
+
+def stock_models(arch: Architecture, first: str = "") -> Iterator[tuple[Importer, dict[str, Any], StockModel]]:
+    """The stock classes that can hold an architecture, each with its config: reading the config gives it again.
+
+    Args:
+        first: the `model_type` to try first.
+    """
+    known = [(each, importer) for importer in registry().values() for each in importer.model_types]
+    for model_type, importer in sorted(known, key=lambda pair: pair[0] != first):
+        try:
+            config = importer.write(arch, model_type)
+            head = _head(arch)
+            wishes = ImportWishes(head, None)
+            stock = importer.read(PretrainedSettings(config, model_type), frozenset(), wishes)
+        except (NotExpressibleError, InputError, KeyError, ValueError):
+            continue
+        if stock.arch == arch:
+            yield importer, config, stock
+
+
+def _head(arch: Architecture) -> str:
+    if arch.family != "encoder":
+        return "lm"
+    return "pooler" if arch.head.kind == "features" and arch.head["pooler"] else arch.head.kind
+
+
+def stock_tensors(model: Transformer, importer: Importer, stock: StockModel) -> Mapping[str, Tensor]:
+    """The tensors of a stock class that hold a model. Raises NotExpressibleError where they cannot."""
+    ours = model.state_dict()
+    found = {link.theirs: link.change.write([ours[name] for name in link.ours]).contiguous() for link in stock.links}
+    found |= {name: torch.zeros(shape(stock.arch)) for name, shape in importer.zeros.items() if name not in found}
+    return found

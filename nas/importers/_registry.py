@@ -1,0 +1,43 @@
+"""The installed importers: those of this folder, of packages (`nas.importers`) and of the user's files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nas.importers._base import Importer
+from search_spaces import InputError, plugins
+from search_spaces.errors import Fault, did_you_mean, shown
+
+FOLDER, GROUP = "nas.importers", "nas.importers"
+
+
+@plugins.cached
+def registry() -> dict[str, Importer]:
+    """Every installed importer by name."""
+    found: dict[str, Importer] = {}
+    owners: dict[str, str] = {}
+    for plugin in plugins.extensions(FOLDER, GROUP, lambda module: hasattr(module, "IMPORTER")):
+        plugins.check_holds(plugin, ("IMPORTER",), "importer")
+        declared = plugin.module.IMPORTER
+        if found.setdefault(declared.name, declared) is not declared:
+            raise InputError(plugin.where, f"there is an importer {declared.name} already")
+        faults = list(_faults(declared, owners))
+        if faults:
+            raise InputError(plugin.where, faults)
+    return found
+
+
+def _faults(declared: Importer, owners: dict[str, str]) -> Iterable[Fault]:
+    for each in declared.model_types:
+        if owners.setdefault(each, declared.name) != declared.name:
+            yield Fault(declared.name, f"declares the model_type {each!r}, which {owners[each]} declares already")
+
+
+def by_model_type(model_type: object, where: str) -> Importer:
+    """The importer of a `model_type`. Raises InputError with those that are known."""
+    known = {each: importer for importer in registry().values() for each in importer.model_types}
+    if isinstance(model_type, str) and model_type in known:
+        return known[model_type]
+    hint = did_you_mean(model_type, known) if isinstance(model_type, str) else ""
+    raise InputError(where, [Fault("model_type", f"{shown(model_type)} is not known; known: "
+                                                 f"{', '.join(sorted(known))}{hint}")])

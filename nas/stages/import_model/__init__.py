@@ -1,0 +1,1 @@
+"""Import a pretrained model as a subnet."""

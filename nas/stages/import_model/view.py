@@ -1,0 +1,30 @@
+"""An imported model for a reader, and what to do next with it."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nas.core.costs import count_params
+from nas.stages.import_model.run import ImportResult
+
+SHOWN = 6
+NEXT = {"lm": 'nas generate {} "Once upon a time"', "classification": 'nas classify {} "a text"',
+        "translation": 'nas translate {} "a sentence"'}
+
+
+def import_table(result: ImportResult) -> RenderableType:
+    """What was imported."""
+    subnet, rows = result.subnet, Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    rows.add_row("class", result.cls)
+    rows.add_row("parameters", f"{count_params(subnet.arch):,}")
+    rows.add_row("differs from transformers by at most",
+                 "not compared" if result.difference is None else f"{result.difference:.1e}")
+    if result.left_out:
+        more = len(result.left_out) - SHOWN
+        rows.add_row("left out", ", ".join(result.left_out[:SHOWN]) + (f" and {more} more" if more > 0 else ""))
+    says = [f"read about it: {subnet.path}/README.md"]
+    says += [f"try it: {NEXT[subnet.facts.task].format(subnet.path)}"] if subnet.facts.task in NEXT else []
+    says += [f"ship it: nas export {subnet.path} --format onnx"]
+    return Group(Text(str(subnet.path), style="bold"), rows, Text("\n".join(says), no_wrap=True, overflow="ignore"))

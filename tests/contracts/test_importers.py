@@ -1,0 +1,218 @@
+"""Every family of pretrained models: random small models of transformers, with odd settings, give the same outputs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from nas.core.progress import StageProgress
+from nas.core.subnet import Subnet
+from nas.importers import Checkpoint, ImportWishes, convert, registry
+from nas.stages.import_model.request import ImportRequest
+from nas.stages.import_model.run import ImportResult, run
+from search_spaces import InputError
+
+transformers = pytest.importorskip("transformers")
+
+WORDS = 50
+SMALL = {"vocab_size": WORDS, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "intermediate_size": 24, "max_position_embeddings": 34}
+DECODER = {**SMALL, "num_key_value_heads": 2}
+GPT2 = {"vocab_size": WORDS, "n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 34}
+DISTIL = {"vocab_size": WORDS, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24, "max_position_embeddings": 34}
+T5 = {"vocab_size": WORDS, "d_model": 16, "d_kv": 6, "d_ff": 24, "num_layers": 2, "num_heads": 2,
+      "decoder_start_token_id": 0}
+SEQ2SEQ = {"vocab_size": WORDS, "d_model": 16, "encoder_layers": 2, "decoder_layers": 1, "encoder_ffn_dim": 16,
+           "decoder_ffn_dim": 24, "encoder_attention_heads": 2, "decoder_attention_heads": 4,
+           "max_position_embeddings": 34, "pad_token_id": 1, "decoder_start_token_id": 2}
+CASES = {
+    "llama": [
+        ("LlamaForCausalLM", {**DECODER, "attention_bias": True,
+                              "rope_parameters": {"rope_type": "default", "rope_theta": 500.0}}),
+        ("LlamaForCausalLM", {**DECODER, "mlp_bias": True, "num_key_value_heads": 1, "tie_word_embeddings": True}),
+        ("MistralForCausalLM", {**DECODER, "head_dim": 6, "sliding_window": 34, "rms_norm_eps": 1e-3}),
+        ("Qwen2ForCausalLM", {**DECODER, "hidden_act": "gelu_new"}),
+        ("Qwen3ForCausalLM", {**DECODER, "head_dim": 8, "attention_bias": True, "tie_word_embeddings": True}),
+    ],
+    "gpt2": [
+        ("GPT2LMHeadModel", GPT2),
+        ("GPT2LMHeadModel", {**GPT2, "n_inner": 20, "layer_norm_epsilon": 1e-3}),
+        ("GPT2LMHeadModel", {**GPT2, "activation_function": "relu", "tie_word_embeddings": False}),
+        ("GPT2LMHeadModel", {**GPT2, "n_head": 1, "n_layer": 3}),
+        ("GPT2Model", {**GPT2, "n_head": 2}),
+    ],
+    "bert": [
+        ("BertModel", {**SMALL, "hidden_act": "relu"}),
+        ("BertForMaskedLM", {**SMALL, "layer_norm_eps": 1e-5, "hidden_act": "gelu_new"}),
+        ("BertForSequenceClassification", {**SMALL, "num_labels": 3, "type_vocab_size": 3}),
+        ("RobertaForMaskedLM", {**SMALL, "type_vocab_size": 1, "layer_norm_eps": 1e-3}),
+        ("RobertaForSequenceClassification", {**SMALL, "num_labels": 3}),
+        ("XLMRobertaModel", SMALL),
+        ("ElectraForMaskedLM", {**SMALL, "embedding_size": 8}),
+        ("ElectraForSequenceClassification", {**SMALL, "embedding_size": 16}),
+        ("DistilBertForMaskedLM", {**DISTIL, "sinusoidal_pos_embds": True}),
+        ("DistilBertForSequenceClassification", {**DISTIL, "activation": "relu", "num_labels": 4}),
+    ],
+    "albert": [
+        ("AlbertModel", {**SMALL, "embedding_size": 8}),
+        ("AlbertForMaskedLM", {**SMALL, "embedding_size": 8, "num_hidden_layers": 4, "num_hidden_groups": 2}),
+        ("AlbertForMaskedLM", {**SMALL, "embedding_size": 4, "inner_group_num": 2, "layer_norm_eps": 1e-5}),
+        ("AlbertForSequenceClassification", {**SMALL, "embedding_size": 8, "num_labels": 3}),
+        ("AlbertForSequenceClassification", {**SMALL, "embedding_size": 8, "hidden_act": "gelu"}),
+    ],
+    "t5": [
+        ("T5ForConditionalGeneration", T5),
+        ("T5ForConditionalGeneration", {**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+        ("T5ForConditionalGeneration", {**T5, "num_decoder_layers": 1, "relative_attention_num_buckets": 8,
+                                        "relative_attention_max_distance": 12}),
+        ("T5ForConditionalGeneration", {**T5, "feed_forward_proj": "gated-silu", "layer_norm_epsilon": 1e-3}),
+        ("MT5ForConditionalGeneration", T5),
+    ],
+    "bart": [
+        ("BartForConditionalGeneration", SEQ2SEQ),
+        ("BartForConditionalGeneration", {**SEQ2SEQ, "scale_embedding": True, "activation_function": "relu"}),
+        ("MarianMTModel", {**SEQ2SEQ, "scale_embedding": True, "activation_function": "swish"}),
+        ("MarianMTModel", {**SEQ2SEQ, "share_encoder_decoder_embeddings": False}),
+        ("MarianMTModel", {**SEQ2SEQ, "decoder_layers": 2, "encoder_attention_heads": 4}),
+    ],
+}
+ALL = [(family, i) for family, cases in CASES.items() for i in range(len(cases))]
+
+
+def tokenizer(words: int = WORDS) -> Tokenizer:
+    """Words that are numbers, each its own token."""
+    made = Tokenizer(models.WordLevel({"[UNK]": 0, **{str(i): i for i in range(1, words)}}, unk_token="[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.post_processor = processors.TemplateProcessing(single="2 $A 3", special_tokens=[("2", 2), ("3", 3)])
+    return made
+
+
+def pretrained(folder: Path, cls: str, config: dict, seed: int = 0, shards: bool = False) -> Path:
+    """A random model of transformers, saved."""
+    made = getattr(transformers, cls)
+    torch.manual_seed(seed)
+    model = made(made.config_class(**config)).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "Marian" not in cls or "embed_positions" not in name:
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+        if "Marian" in cls and seed % 2 == 0:
+            model.final_logits_bias.normal_()
+    model.save_pretrained(folder, **({"max_shard_size": "4KB"} if shards else {}))
+    tokenizer().save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def imported(folder: Path, out: Path, **wishes: object) -> ImportResult:
+    return run(ImportRequest(str(folder), out, **wishes), StageProgress())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet_library() -> Iterator[None]:
+    transformers.logging.disable_progress_bar()
+    transformers.logging.set_verbosity_error()
+    yield
+
+
+def test_every_importer_has_five_cases() -> None:
+    assert {name for name in registry() if len(CASES.get(name, ())) >= 5} == set(registry())
+
+
+@pytest.mark.parametrize(("family", "i"), ALL, ids=lambda each: str(each))
+def test_outputs_equal_those_of_transformers(family: str, i: int, tmp_path: Path) -> None:
+    """The stage compares them itself, with padding and token types, and refuses more than 1e-4."""
+    cls, config = CASES[family][i]
+    result = imported(pretrained(tmp_path / "theirs", cls, config, seed=i), tmp_path / "ours")
+    assert result.difference is not None and result.difference <= 1e-4
+    again = Subnet.open(str(tmp_path / "ours"))
+    assert again.arch == result.subnet.arch and again.model() is not None
+    assert json.loads((tmp_path / "ours/tokenizer.json").read_text()) == json.loads(
+        (tmp_path / "theirs/tokenizer.json").read_text())
+
+
+def test_a_head_can_be_chosen(tmp_path: Path) -> None:
+    folder = pretrained(tmp_path / "theirs", "BertForMaskedLM", SMALL)
+    result = imported(folder, tmp_path / "ours", head="features")
+    assert result.cls == "BertModel" and result.subnet.arch.head.kind == "features"
+    assert any(name.startswith("cls.predictions") for name in result.left_out)
+    bare = pretrained(tmp_path / "bare", "BertModel", SMALL)
+    assert imported(bare, tmp_path / "pooled", head="pooler").subnet.arch.head["pooler"] is True
+
+
+def test_half_precision_and_shards(tmp_path: Path) -> None:
+    folder = pretrained(tmp_path / "theirs", "LlamaForCausalLM", {**DECODER, "dtype": "float32"}, shards=True)
+    assert len(list(folder.glob("*.safetensors"))) > 1
+    assert imported(folder, tmp_path / "ours").difference <= 1e-5
+    for path in folder.glob("*.safetensors"):
+        save_file({name: tensor.half() for name, tensor in load_file(path).items()}, path, {"format": "pt"})
+    result = imported(folder, tmp_path / "half")
+    assert result.difference <= 1e-4
+    assert all(tensor.dtype == torch.float32 for tensor in result.subnet.model().state_dict().values())
+
+
+def test_a_shorter_context_makes_a_sliding_window_harmless(tmp_path: Path) -> None:
+    folder = pretrained(tmp_path / "theirs", "MistralForCausalLM", {**DECODER, "sliding_window": 16})
+    with pytest.raises(InputError, match="sliding_window: 16 is shorter than the context of 34"):
+        imported(folder, tmp_path / "ours")
+    assert imported(folder, tmp_path / "ours", context=16).subnet.arch.context == 16
+
+
+def changed(folder: Path, **fields: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+@pytest.mark.parametrize(("fields", "says"), [
+    ({"model_type": "lama"}, "model_type: 'lama' is not known; known: albert, bart, bert.*did you mean"),
+    ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}},
+     "rope_parameters: .*is not supported"),
+    ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling: .*is not supported"),
+    ({"hidden_act": "quick_gelu"}, "hidden_act: 'quick_gelu' is not supported; supported: gelu"),
+    ({"architectures": ["LlamaForTokenClassification"]}, "architectures: LlamaForTokenClassification is not supported"),
+    ({"quantization_config": {"bits": 4}}, "quantization_config: quantised weights are not supported"),
+    ({"hidden_size": -1}, "hidden_size: -1 is not allowed"),
+    ({"intermediate_size": 20}, r"mlp.gate_proj.weight: has the shape \(24, 16\), which contradicts config.json"),
+    ({"num_hidden_layers": 3}, "model.layers.2.input_layernorm.weight: is missing"),
+    ({"num_hidden_layers": 1}, "model.layers.1.input_layernorm.weight: is not a tensor of LlamaForCausalLM"),
+])
+def test_what_is_not_supported_is_refused_by_name(fields: dict, says: str, tmp_path: Path) -> None:
+    folder = pretrained(tmp_path / "theirs", "LlamaForCausalLM", DECODER)
+    changed(folder, **fields)
+    with pytest.raises(InputError) as caught:
+        convert(Checkpoint.open(folder), ImportWishes())
+    assert re.search(says, str(caught.value)), str(caught.value)
+
+
+def test_folders_that_lack_something(tmp_path: Path) -> None:
+    folder = pretrained(tmp_path / "theirs", "LlamaForCausalLM", DECODER)
+
+    def refused(says: str) -> None:
+        with pytest.raises(InputError, match=says):
+            imported(folder, tmp_path / "ours")
+        assert not (tmp_path / "ours").exists()
+
+    tokenizer(WORDS + 1).save(str(folder / "tokenizer.json"))
+    refused("makes tokens up to 50, the model knows 50")
+    (folder / "tokenizer.json").unlink()
+    refused("holds no tokenizer.json; write it with: python -c")
+    tokenizer().save(str(folder / "tokenizer.json"))
+    weights = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(weights[:100])
+    refused("is damaged")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    refused("is a pickle, which can run code when it is read, .*LlamaForCausalLM as M; M.from_pretrained")
+    (folder / "pytorch_model.bin").unlink()
+    refused("holds no weights: neither model.safetensors nor")
+    (folder / "config.json").unlink()
+    refused("holds no config.json")
+    with pytest.raises(InputError, match="is no folder"):
+        imported(tmp_path / "no where", tmp_path / "ours")
+    with pytest.raises(InputError, match="'lma' is not allowed; allowed: lm"):
+        ImportRequest("x", head="lma")
