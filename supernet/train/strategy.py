@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 from search_spaces.architecture import Architecture
 from search_spaces.errors import InputError
+from search_spaces.space.even import draw_even
 from search_spaces.space.genotype import extreme
 from search_spaces.space.search_space import SearchSpace
 
@@ -103,6 +104,25 @@ class Balanced:
 
 
 @dataclass(frozen=True)
+class Turns:
+    """One architecture per step, on a batch of its own: a largest, a random, a smallest, a random one, and so on.
+
+    Kinds are drawn evenly (`search_spaces.space.even`). Every update follows one architecture, so gradients
+    of different architectures are never averaged, and each pass reads new data.
+    """
+
+    PATTERN: ClassVar[tuple[int | None, ...]] = (-1, None, 0, None)
+    names: ClassVar[tuple[str, ...]] = ("sample",)
+    space: SearchSpace
+    seed: int
+
+    def draw(self, step: int) -> tuple[Architecture, ...]:
+        """The architecture whose turn it is."""
+        end = self.PATTERN[step % len(self.PATTERN)]
+        return (self.space.decode(draw_even(self.space, generator(self.seed, "turns", step), end)),)
+
+
+@dataclass(frozen=True)
 class Progressive:
     """The sandwich, with dimensions opened one after the other: a closed one stays at its greatest.
 
@@ -138,6 +158,7 @@ class Progressive:
 STRATEGIES: dict[str, Callable[[SearchSpace, int, int, int], Strategy]] = {
     "sandwich": lambda space, seed, n_random, steps: Sandwich(space, seed, n_random),
     "balanced": lambda space, seed, n_random, steps: Balanced(space, seed, n_random),
+    "turns": lambda space, seed, n_random, steps: Turns(space, seed),
     "single": lambda space, seed, n_random, steps: Single(space, seed),
     "largest": lambda space, seed, n_random, steps: Fixed(space.largest()),
     "progressive": lambda space, seed, n_random, steps: Progressive(space, seed, steps // 2, n_random),

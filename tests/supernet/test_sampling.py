@@ -124,9 +124,17 @@ def test_progressive_over_no_steps_is_all_open():
 
 
 def test_an_unknown_strategy_is_refused_with_what_there_is():
-    allowed = "sandwich, balanced, single, largest, progressive"
+    allowed = "sandwich, balanced, turns, single, largest, progressive"
     with pytest.raises(InputError, match=f"'sandwitch' is not allowed; allowed: {allowed}"):
         make_strategy("sandwitch", TINY, 0, 2, 10)
+
+
+def test_turns_take_one_architecture_a_step_and_both_ends_every_four():
+    strategy = make_strategy("turns", TINY, 0, 2, 10)
+    drawn = [strategy.draw(step) for step in range(8)]
+    assert all(len(archs) == 1 for archs in drawn)
+    assert [drawn[step][0].depth for step in (0, 2, 4, 6)] == [4, 1, 4, 1]
+    assert drawn == [make_strategy("turns", TINY, 0, 0, 99).draw(step) for step in range(8)]
 
 
 def test_no_layer_is_dropped_at_rate_0():
