@@ -8,15 +8,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from search_spaces.errors import InputError
 
+OWN = "own"
+"""The bank of matrices that are stored beside a core."""
 Keep = str | int
 """`prefix`, `center`, `suffix`, or where a slice starts."""
+
+
+@dataclass(frozen=True)
+class Core:
+    """The product of two other stored tensors, added to what is stored of a matrix.
+
+    A full matrix and a factorised one that do the same work then share what they learn: the full one is the product
+    of the factors, in their largest stored rank, plus a matrix of its own.
+
+    Args:
+        left: the name of the factor (rows, rank) in the same unit.
+        right: the name of the factor (columns, rank).
+        before: how the matrix is stored where the space has no factors, and in weights of earlier versions.
+        transposed: whether the right factor is stored as (rank, columns).
+        scaled: whether rows are multiplied by the root of their width when they are read, so that the product has
+            to be scaled to mean the same at the full width.
+    """
+
+    left: str
+    right: str
+    before: Layout
+    transposed: bool = False
+    scaled: bool = False
 
 
 @dataclass(frozen=True)
@@ -34,6 +59,7 @@ class Layout:
         init: `auto` (bias 0, one-dimensional weight 1, matrices by fan-in), `zeros`, `ones`, or a
             standard deviation.
         gain: factor on the standard deviation that the fan-in gives.
+        core: a product of other tensors that the supernet adds to this one.
     """
 
     shape: tuple[int, ...] | None = None
@@ -43,6 +69,7 @@ class Layout:
     inputs: tuple[int, ...] = (-1,)
     init: str | float = "auto"
     gain: float = 1.0
+    core: Core | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +115,13 @@ class TensorEntry:
     def numel(self) -> int:
         """Numbers in the plain tensor."""
         return math.prod(self.shape)
+
+    def without_core(self) -> TensorEntry:
+        """The same tensor where the store has no core for it."""
+        if self.layout.core is None:
+            return self
+        layout = self.layout.core.before
+        return replace(self, layout=layout, pieces=tuple(_pieces(self.name, self.shape, layout)))
 
 
 def entries(module: nn.Module) -> tuple[TensorEntry, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -21,7 +21,7 @@ from search_spaces.units import Step, Unit
 from supernet.build import build_on_meta, set_dropout
 from supernet.generation import Writer
 from supernet.layers.tables import Table
-from supernet.layout import TensorEntry, entries, initialise
+from supernet.layout import OWN, Core, TensorEntry, entries, initialise
 from supernet.parts import UnitParts
 from supernet.room import check_room
 from supernet.transformer import run
@@ -37,21 +37,24 @@ class Supernet(nn.Module):
         space: the architectures it holds weights for.
         seed: of the initial weights; each tensor draws for itself, so they do not depend on order.
         dropout: rate of every dropout while training.
+        cores: whether full matrices share a core with factorised ones; in weights of earlier versions they do not.
     """
 
     checkpointing: bool = False
     """Whether sub-layers are recomputed in the backward pass instead of kept."""
 
-    def __init__(self, space: SearchSpace, *, seed: int = 0, dropout: float = 0.0) -> None:
+    def __init__(self, space: SearchSpace, *, seed: int = 0, dropout: float = 0.0, cores: bool = True) -> None:
         super().__init__()
         self.space, self.dropout = space, dropout
-        shapes, owners = _largest_shapes(space)
+        self._cores = _find_cores(space) if cores else frozenset()
+        shapes, self.owners = self._largest_shapes()
+        """The entry of a plain module behind every stored tensor, by its name."""
         device = torch.get_default_device()
-        needed = sum(math.prod(shape) * owners[name].dtype.itemsize for name, shape in shapes.items())
+        needed = sum(math.prod(shape) * self.owners[name].dtype.itemsize for name, shape in shapes.items())
         check_room(f"supernet of {space.name}", needed, "its weights", device,
                    "use a smaller width, vocab_size or context")
         for name, shape in shapes.items():
-            entry = owners[name]
+            entry = self.owners[name]
             tensor = torch.empty(shape, dtype=entry.dtype)
             if not tensor.is_meta:
                 initialise(tensor, entry, _generator(seed, name, tensor.device), len(entry.pieces))
@@ -60,6 +63,26 @@ class Supernet(nn.Module):
             else:
                 self.register_parameter(name, nn.Parameter(tensor))
         self._reads: dict[tuple[str, Unit], tuple[_Read, ...]] = {}
+        self._folded: dict[Any, tuple[tuple[int, ...], Tensor]] = {}
+
+    def entries(self, path: str, unit: Unit) -> tuple[TensorEntry, ...]:
+        """The tensors of a unit's plain module with their places in this store."""
+        found = unit_entries(unit)
+        return found if store_name(path, unit, "") in self._cores else tuple(each.without_core() for each in found)
+
+    def _largest_shapes(self) -> tuple[dict[str, tuple[int, ...]], dict[str, TensorEntry]]:
+        """Name -> the largest extent of every axis over the space, and an entry that is stored there."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        owners: dict[str, TensorEntry] = {}
+        for path, units in inventory(self.space).items():
+            for unit in units:
+                for entry in self.entries(path, unit):
+                    for piece in entry.pieces:
+                        name = store_name(path, unit, piece.name)
+                        known = shapes.get(name, piece.extent)
+                        shapes[name] = tuple(map(max, known, piece.extent))
+                        owners[name] = entry
+        return shapes, owners
 
     def forward(self, arch: Architecture, tokens: Tensor, target: Tensor | None = None, *, mask: Tensor | None = None,
                 target_mask: Tensor | None = None, types: Tensor | None = None,
@@ -77,7 +100,7 @@ class Supernet(nn.Module):
         where = (step.path, step.unit)
         reads = self._reads.get(where)
         if reads is None:
-            reads = self._reads[where] = tuple(self._read(step, entry) for entry in unit_entries(step.unit))
+            reads = self._reads[where] = tuple(self._read(step, entry) for entry in self.entries(*where))
         return {read.name: read.of(self) for read in reads}
 
     def _read(self, step: Step, entry: TensorEntry) -> _Read:
@@ -90,7 +113,22 @@ class Supernet(nn.Module):
                                  "the architecture is not of this space")
         windows = tuple(piece.window(tuple(shape)) for piece, shape in zip(entry.pieces, stored))
         whole = tuple(piece.shape == tuple(shape) for piece, shape in zip(entry.pieces, stored))
-        return _Read(entry.name, names, windows, whole, entry.layout.parts[0] if entry.layout.parts else 0, entry.shape)
+        core = entry.layout.core
+        factors = () if core is None else tuple(store_name(step.path, step.unit, name)
+                                                for name in (core.left, core.right))
+        return _Read(entry.name, names, windows, whole, entry.layout.parts[0] if entry.layout.parts else 0,
+                     entry.shape, core, factors)
+
+    def folded(self, read: _Read, own: Tensor) -> Tensor:
+        """A tensor with its core; computed once per state of the weights where no gradient is needed."""
+        tensors = [self.get_stored(name) for name in (*read.stored, *read.factors)]
+        if torch.is_grad_enabled():
+            return read.add_core(own, *tensors[1:])
+        state = tuple(value for tensor in tensors for value in (tensor.data_ptr(), tensor._version))
+        known = self._folded.get((read.stored, read.shape))
+        if known is None or known[0] != state:
+            known = self._folded[read.stored, read.shape] = (state, read.add_core(own, *tensors[1:]))
+        return known[1]
 
     def get_stored(self, name: str) -> Tensor:
         """A stored tensor by its name. Raises InputError where there is none."""
@@ -112,8 +150,23 @@ class _Read:
     whole: tuple[bool, ...]
     axis: int
     shape: tuple[int, ...]
+    core: Core | None = None
+    factors: tuple[str, ...] = ()
 
     def of(self, net: Supernet) -> Tensor:
+        own = self._own(net)
+        return own if self.core is None else net.folded(self, own)
+
+    def add_core(self, own: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        """The tensor with its core."""
+        assert self.core is not None
+        rows, columns = self.shape
+        right = right[:, :columns] if self.core.transposed else right[:columns].T
+        scale = (left.shape[1] / columns) ** 0.5 if self.core.scaled else 1.0
+        with torch.autocast(own.device.type, enabled=False):  # weights keep their precision
+            return torch.addmm(own, left[:rows], right, alpha=scale)
+
+    def _own(self, net: Supernet) -> Tensor:
         found = []
         for name, window, whole in zip(self.stored, self.windows, self.whole):
             tensor = net.get_stored(name)
@@ -207,24 +260,33 @@ def unit_entries(unit: Unit) -> tuple[TensorEntry, ...]:
     return entries(build_on_meta(unit))
 
 
+def has_cores(names: Iterable[str]) -> bool:
+    """Whether stored weights, by their names, were trained with cores."""
+    return any(name.endswith(f"@{OWN}") for name in names)
+
+
 def store_name(path: str, unit: Unit, piece: str) -> str:
     """The name of a stored tensor: where it stands, the kind it belongs to, its name there."""
     return f"{path}.{unit.block.kind}.{piece}".replace(".", "/")
 
 
-def _largest_shapes(space: SearchSpace) -> tuple[dict[str, tuple[int, ...]], dict[str, TensorEntry]]:
-    """Name -> the largest extent of every axis over the space, and an entry that is stored there."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    owners: dict[str, TensorEntry] = {}
+def _find_cores(space: SearchSpace) -> frozenset[str]:
+    """The units, by the beginning of their names in the store, whose full matrices have factors to share."""
+    found = set()
     for path, units in inventory(space).items():
-        for unit in units:
-            for entry in unit_entries(unit):
-                for piece in entry.pieces:
-                    name = store_name(path, unit, piece.name)
-                    known = shapes.get(name, piece.extent)
-                    shapes[name] = tuple(map(max, known, piece.extent))
-                    owners[name] = entry
-    return shapes, owners
+        for kind in {unit.block.kind for unit in units}:
+            same = [unit for unit in units if unit.block.kind == kind]
+            if _has_core([each for unit in same for each in unit_entries(unit)]):
+                found.add(store_name(path, same[0], ""))
+    return frozenset(found)
+
+
+def _has_core(known: Sequence[TensorEntry]) -> bool:
+    """Whether the entries of a place have factors that are large enough for all their full matrices."""
+    full = [(entry.shape[1], entry.layout.core) for entry in known if entry.layout.core is not None]
+    return bool(full) and all(
+        any(entry.name == core.right and entry.shape[1 if core.transposed else 0] >= columns for entry in known)
+        for columns, core in full)
 
 
 def _generator(seed: int, name: str, device: torch.device) -> torch.Generator:

@@ -14,6 +14,7 @@ from nas.tasks.base import Prepared, Task
 from search_spaces import Architecture, InputError, SearchSpace
 from supernet import Supernet
 from supernet.batch import Batch
+from supernet.supernet import has_cores
 from supernet.train.checkpoint import load_tensors
 from supernet.train.fit import Evaluate, enough_memory
 from supernet.train.recipe import Recipe
@@ -60,11 +61,16 @@ def check_trained(run: RunDir) -> None:
 def load_supernet(run: RunDir, space: SearchSpace) -> Supernet:
     """The run's trained supernet in eval mode. Raises InputError where training is not finished."""
     check_trained(run)
-    recipe = run.config().training
-    net = place(Supernet(space, dropout=recipe.dropout), recipe)
+    return read_supernet(run, space, run.config().training)
+
+
+def read_supernet(run: RunDir, space: SearchSpace, recipe: Recipe) -> Supernet:
+    """The weights of a finished run on the recipe's device, in eval mode. Raises InputError for a damaged file."""
     remedy = f"delete it and run {run.resume_command()}"
+    tensors = load_tensors(run.weights_path, remedy)
+    net = place(Supernet(space, dropout=recipe.dropout, cores=has_cores(tensors)), recipe)
     try:
-        net.load_state_dict(load_tensors(run.weights_path, remedy))
+        net.load_state_dict(tensors)
     except RuntimeError:
         raise InputError(str(run.weights_path), f"does not fit the run's space; {remedy}") from None
     return net.eval()

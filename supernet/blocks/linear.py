@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from search_spaces.kind import FULL, Dim, DrawnPart, Kind, Rule
 from supernet.blocks.lookup import TABLE_STD
-from supernet.layout import Layout
+from supernet.layout import OWN, Core, Layout
 
 
 class LinearHead(nn.Module):
@@ -23,7 +23,12 @@ class LinearHead(nn.Module):
         return self.words(x if self.project is None else self.project(x))
 
     def layouts(self) -> dict[str, Layout]:
-        return {"words.weight": Layout(init=TABLE_STD)}
+        """A full matrix is the product of the factorised ones, plus a matrix of its own."""
+        factor = Layout(init=TABLE_STD)
+        if self.project is not None:
+            return {"words.weight": factor}
+        core = Core("words.weight", "project.weight", before=factor, transposed=True)
+        return {"words.weight": Layout(init=TABLE_STD, bank=OWN, core=core)}
 
 
 KIND = Kind(

@@ -12,7 +12,7 @@ from search_spaces.kind import FULL, Dim, DrawnPart, Kind, Rule, Value
 from supernet.layers.norms import make_norm
 from supernet.layers.tables import Table, rows
 from supernet.layers.tables import sinusoids as waves
-from supernet.layout import Layout
+from supernet.layout import OWN, Core, Layout
 
 TABLE_STD = 0.02
 
@@ -76,11 +76,13 @@ class Lookup(nn.Module):
         return x if norm is None else norm(x)
 
     def layouts(self) -> dict[str, Layout]:
-        """A table that is mapped to the width and one that is read as it stands have nothing in common."""
+        """A table of the full width is the product of the factorised one and its map, plus a table of its own."""
         found = {name: Layout(init=TABLE_STD) for name in ("table.weight", "place.weight", "target_place.weight",
-                                                         "types.weight")}
+                                                           "types.weight")}
         if self.project is None:
-            found["table.weight"] = Layout(init=TABLE_STD, bank="direct")
+            direct = Layout(init=TABLE_STD, bank="direct")
+            core = Core("table.weight", "project.weight", before=direct, scaled=self.factor != 1.0)
+            found["table.weight"] = Layout(init=TABLE_STD, bank=OWN, core=core)
         return found
 
 

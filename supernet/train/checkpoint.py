@@ -9,7 +9,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 from pydantic import TypeAdapter
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -71,6 +71,11 @@ class Checkpoints:
             _load(found[-1], trainer)
         return bool(found)
 
+    def newest_names(self) -> tuple[str, ...]:
+        """The names of the newest checkpoint's tensors; none where there is no checkpoint. Raises InputError."""
+        found = self.all()
+        return stored_names(found[-1] / "state.safetensors") if found else ()
+
     def load_best(self, trainer: Trainer) -> None:
         """Bring a trainer with patience to the step of its best evaluation, if it had any. Raises InputError."""
         if trainer.recipe.patience and trainer.progress.best_loss is not None:
@@ -113,6 +118,15 @@ def load_tensors(path: Path, remedy: str = REMEDY) -> dict[str, Tensor]:
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise InputError(str(path), f"cannot be read ({_reason(error)}); {remedy}") from None
+
+
+def stored_names(path: Path) -> tuple[str, ...]:
+    """The names of the tensors of a safetensors file. Raises InputError where it is damaged."""
+    try:
+        with safe_open(path, "pt") as file:
+            return tuple(file.keys())
+    except (OSError, SafetensorError) as error:
+        raise InputError(str(path), f"cannot be read ({_reason(error)}); {REMEDY}") from None
 
 
 def newest_step(folder: Path) -> int:

@@ -10,14 +10,13 @@ from typing import Any
 import torch
 from ray.tune import Trainable
 
-from nas.core.evaluation import place
+from nas.core.evaluation import place, read_supernet
 from nas.stages.search.evaluator import Evaluation, Evaluator, Listed, Race, failure
 from nas.stages.search.local import Evaluate
 from nas.stages.search.setup import SearchSetup
 from nas.tasks.base import Prepared, Task
 from search_spaces import Architecture
 from supernet import Supernet
-from supernet.train.checkpoint import load_tensors
 from supernet.train.recipe import Recipe
 
 Make = Callable[[], Evaluate]
@@ -82,8 +81,7 @@ class EvaluatorParts:
 def parts(setup: SearchSetup, on_gpu: bool) -> EvaluatorParts:
     """What the workers of a search are sent. Raises InputError where the supernet cannot be read."""
     run, recipe, device = setup.run, setup.run.config().training, "cuda" if on_gpu else "cpu"
-    net = place(Supernet(setup.space, dropout=recipe.dropout), recipe.model_copy(update={"device": "cpu"}))
-    net.load_state_dict(load_tensors(run.weights_path, f"delete it and run {run.resume_command()}"))
+    net = read_supernet(run, setup.space, recipe.model_copy(update={"device": "cpu"}))
     only: Any = Listed(list(setup.prepared.valid.in_order(setup.batch_size, setup.config.limit)))
     return EvaluatorParts(net, setup.task, replace(setup.prepared, train=only, valid=only, test=only),
                           recipe.model_copy(update={"device": device}), setup.batch_size, setup.full)

@@ -12,6 +12,7 @@ from nas.tasks.base import Prepared
 from search_spaces import InputError
 from search_spaces.files.writing import delete, whole
 from supernet import Supernet
+from supernet.supernet import has_cores
 from supernet.train.checkpoint import Checkpoints, save_tensors
 from supernet.train.fit import Observer, fit
 from supernet.train.parallel import Workers
@@ -38,8 +39,9 @@ def train_supernet(run: RunDir, observer: Observer, stop: Stop = lambda: False,
     prepared = prepared or prepare(run)
     config = run.config()
     recipe = config.training if device is None else config.training.model_copy(update={"device": device})
-    trainer = make_trainer(prepared, recipe, workers)
     checkpoints = Checkpoints(run.path / "checkpoints", recipe.keep)
+    saved = checkpoints.newest_names()
+    trainer = make_trainer(prepared, recipe, workers, cores=not saved or has_cores(saved))
     checkpoints.load_newest(trainer)
     if workers.broadcast(trainer.progress.step) != trainer.progress.step:
         raise RuntimeError("a worker read an older checkpoint than the first; it is started again")
@@ -58,9 +60,9 @@ def stopped(run: RunDir, step: int) -> Stopped:
     return Stopped(f"stopped after step {step:,}; resume with: {run.resume_command()}")
 
 
-def make_trainer(prepared: Prepared, recipe: Recipe, workers: Workers = Workers()) -> Trainer:  # noqa: B008
-    """The trainer of a supernet at its first step."""
-    net = place(Supernet(prepared.space, seed=recipe.seed, dropout=recipe.dropout), recipe)
+def make_trainer(prepared: Prepared, recipe: Recipe, workers: Workers = Workers(), cores: bool = True) -> Trainer:  # noqa: B008
+    """The trainer of a supernet at its first step; `cores` as in `Supernet`."""
+    net = place(Supernet(prepared.space, seed=recipe.seed, dropout=recipe.dropout, cores=cores), recipe)
     strategy = make_strategy(recipe.strategy, prepared.space, recipe.seed, recipe.n_random, recipe.steps)
     return Trainer(net, strategy, recipe, prepared.train, workers)
 
