@@ -27,6 +27,8 @@ class Recipe(BaseModel):
     layerdrop: float = Field(0.0, ge=0, lt=1, description="rate at which layers are left out while training")
     dropout: float = Field(0.1, ge=0, lt=1, description="rate of every dropout")
 
+    optimiser: Literal["adamw", "muon"] = Field(
+        "adamw", description="muon: orthogonalised updates for the matrices of layers, AdamW for the rest")
     lr: float = Field(1e-3, gt=0, description="greatest learning rate")
     warmup: int = Field(100, ge=0, description="steps in which the learning rate rises")
     final_lr: float = Field(0.1, ge=0, le=1, description="share of the learning rate the cosine ends at")

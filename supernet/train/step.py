@@ -7,7 +7,7 @@ the step, so that the state of a training is its tensors and a few numbers: see 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -25,6 +25,7 @@ from supernet.batch import Batch, Split
 from supernet.room import check_room, tensor_bytes
 from supernet.supernet import Supernet
 from supernet.train.losses import label_loss, labelled, soft_loss, soft_targets
+from supernet.train.optimiser import Optimisers, matrices_of
 from supernet.train.parallel import Workers
 from supernet.train.recipe import Recipe
 from supernet.train.strategy import Strategy, drop_layers, generator
@@ -114,9 +115,10 @@ class Trainer:
             self.named |= {f"lesson.{name}": parameter for name, parameter in self.lesson.named_parameters()}
         self.model.checkpointing = self.recipe.checkpointing
         copies, more = (4, ", and averaged weights,") if self.recipe.ema else (3, "")
-        check_room("training", copies * tensor_bytes(self.named.values()), f"gradients and moments of AdamW{more}",
+        check_room("training", copies * tensor_bytes(self.named.values()), f"gradients and moments{more}",
                    self.device, "use a smaller width, vocab_size or context")
-        self.optimiser = make_optimiser(self.named, self.recipe)
+        muon = self.recipe.optimiser == "muon"
+        self.optimiser = Optimisers(self.named, self.recipe, matrices_of(self.model) if muon else {})
         self.averages = {name: p.detach().clone() for name, p in self.named.items()} if self.recipe.ema else {}
         self.sums: dict[str, Tensor] = {}
         self.reached: set[Tensor] = set()
@@ -263,10 +265,7 @@ class Trainer:
         if self.lesson is not None:
             found |= {f"lesson/{name}": tensor for name, tensor in self.lesson.state_dict().items()}
         found |= {f"ema/{name}": tensor for name, tensor in self.averages.items()}
-        for name, parameter in self.named.items():
-            state = self.optimiser.state.get(parameter, {})
-            found |= {f"adam/{part}/{name}": tensor for part, tensor in state.items()}
-        return found
+        return found | {f"adam/{name}": tensor for name, tensor in self.optimiser.tensors().items()}
 
     def load(self, tensors: Mapping[str, Tensor], progress: Progress) -> None:
         """Go on from what `tensors` and `progress` held. Raises KeyError or RuntimeError where they do not fit."""
@@ -279,10 +278,7 @@ class Trainer:
             self.lesson.load_state_dict(parts["lesson"])
         for name, average in self.averages.items():
             average.copy_(parts["ema"][name])
-        for full, tensor in parts["adam"].items():
-            part, _, name = full.partition("/")
-            parameter = self.named[name]  # a fused optimiser keeps its count of steps on the device too
-            self.optimiser.state.setdefault(parameter, {})[part] = tensor.to(parameter.device, copy=True)
+        self.optimiser.load(parts["adam"])
         self.progress = progress
 
 
@@ -321,12 +317,3 @@ def run_model(model: nn.Module, arch: Architecture, batch: Batch, outputs: Seque
     if isinstance(model, Supernet):
         return model(arch, *inputs, **masks, outputs=outputs)
     return model(*inputs, **masks, arch=arch, outputs=outputs)
-
-
-def make_optimiser(named: Mapping[str, nn.Parameter], recipe: Recipe) -> torch.optim.AdamW:
-    """AdamW in one fused pass; norms and biases do not decay."""
-    decays: Callable[[str, nn.Parameter], bool] = lambda name, p: p.ndim > 1 and not name.endswith("bias")  # noqa: E731
-    groups = [{"params": [p for name, p in named.items() if decays(name, p)], "weight_decay": recipe.weight_decay},
-              {"params": [p for name, p in named.items() if not decays(name, p)], "weight_decay": 0.0}]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=recipe.lr, betas=(0.9, recipe.beta2),
-                             fused=True)

@@ -1,0 +1,79 @@
+"""Train architectures of a tiny space to the end: the truth that supernets are compared with.
+
+    python benchmarks/ranking_truth.py benchmarks/spaces/rank-one.yaml --text FILE --results benchmarks/results
+
+Appends a row for each training to `ranking-truth-SPACE.csv`; what has a row is not trained again, so the command
+resumes. 60 architectures cover the range of costs, 40 have nearly equal cost; a third of them is trained with a
+second seed. Prints one JSON line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import time
+from pathlib import Path
+
+from _ranking import PLAIN, SEED, add_arguments, architectures, costs, prepare
+from _results import add_option, append
+
+from nas import tasks
+from nas.core.evaluation import score
+from nas.stages.rank.selection import Chosen
+from nas.tasks.base import Prepared
+from supernet import Transformer
+from supernet.train.step import Trainer
+from supernet.train.strategy import Fixed
+
+
+def trainings(prepared: Prepared) -> list[tuple[Chosen, int]]:
+    """Architecture and seed; groups and seeds alternate, so that a part of the list is a fair sample."""
+    chosen = architectures(prepared)
+    first, second = [(each, SEED) for each in chosen], [(each, SEED + 1) for each in chosen[::3]]
+    order = sorted(enumerate([*first, *second]), key=lambda item: (_place(item[0], len(first), len(second)), item[0]))
+    return [training for _, training in order]
+
+
+def _place(i: int, n_first: int, n_second: int) -> float:
+    return i / n_first if i < n_first else (i - n_first + 0.5) / n_second
+
+
+def finished(path: Path) -> set[tuple[str, int, int]]:
+    if not path.is_file():
+        return set()
+    with path.open(encoding="utf-8", newline="") as file:
+        return {(row["key"], int(row["seed"]), int(row["steps"])) for row in csv.DictReader(file)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_arguments(parser)
+    parser.add_argument("--steps", type=int, default=PLAIN.steps)
+    parser.add_argument("--part", default="0/1", help="this process' share of the trainings, such as 0/2 and 1/2")
+    add_option(parser)
+    options = parser.parse_args()
+    prepared = prepare(options.space, options.text)
+    name = f"ranking-truth-{prepared.space.name}"
+    done = finished(options.results / f"{name}.csv") if options.results else set()
+    part, parts = map(int, options.part.split("/"))
+    count = 0
+    for i, (each, seed) in enumerate(trainings(prepared)):
+        if i % parts != part or (each.arch.key, seed, options.steps) in done:
+            continue
+        recipe, begun = PLAIN.model_copy(update={"seed": seed, "steps": options.steps}), time.process_time()
+        trainer = Trainer(Transformer(each.arch, seed=seed), Fixed(each.arch), recipe, prepared.train)
+        while not trainer.finished:
+            trainer.step()
+        loss = score(trainer.model.eval(), each.arch, tasks.get("lm"), prepared, recipe)["loss"]
+        append(options.results, name, [{
+            "space": prepared.space.name, "data": prepared.fingerprint[:16], "key": each.arch.key, "group": each.group,
+            "seed": seed, "steps": options.steps, **costs(prepared, each), "loss": round(loss, 5),
+            "cpu_s": round(time.process_time() - begun, 1)}])
+        count += 1
+    print(json.dumps({"benchmark": "ranking_truth", "space": prepared.space.name, "trained": count,
+                      "before": len(done)}))
+
+
+if __name__ == "__main__":
+    main()
