@@ -19,7 +19,7 @@ from supernet.train.recipe import Recipe
 SPREAD, BAND = 60, 40
 """Architectures over the whole range of multiply-adds, and within 10 % of each other."""
 SEED = 0
-PLAIN = Recipe(steps=4000, batch_size=16, optimiser="muon", lr=3e-3, warmup=100, final_lr=0.0, dropout=0.0,
+PLAIN = Recipe(steps=4000, batch_size=16, optimiser="muon", lr=1e-2, warmup=100, final_lr=0.0, dropout=0.0,
                weight_decay=0.1, evaluate_every=0, device="cpu", precision="fp32")
 """A plain model trained to the end: ten passes over a megabyte of text, the learning rate falling to 0."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,7 +17,7 @@ from search_spaces.architecture import Architecture
 from search_spaces.errors import InputError
 from search_spaces.space.inventory import inventory
 from search_spaces.space.search_space import SearchSpace
-from search_spaces.units import Step, Unit
+from search_spaces.units import Step, Unit, plan
 from supernet.build import build_on_meta, set_dropout
 from supernet.generation import Writer
 from supernet.layers.tables import Table
@@ -97,11 +97,21 @@ class Supernet(nn.Module):
 
     def slices(self, step: Step) -> dict[str, Tensor]:
         """The weights of one unit: its plain module's tensor names -> slices of the store."""
+        return {read.name: read.of(self) for read in self._reads_of(step)}
+
+    def windows(self, arch: Architecture) -> Iterator[tuple[str, tuple[slice, ...]]]:
+        """The parts of stored tensors that an architecture reads, by name; shared ones come more than once."""
+        for step in plan(arch):
+            for read in self._reads_of(step):
+                yield from zip(read.stored, read.windows)
+                yield from zip(read.factors, read.factor_windows)
+
+    def _reads_of(self, step: Step) -> tuple[_Read, ...]:
         where = (step.path, step.unit)
         reads = self._reads.get(where)
         if reads is None:
             reads = self._reads[where] = tuple(self._read(step, entry) for entry in self.entries(*where))
-        return {read.name: read.of(self) for read in reads}
+        return reads
 
     def _read(self, step: Step, entry: TensorEntry) -> _Read:
         names = tuple(store_name(step.path, step.unit, piece.name) for piece in entry.pieces)
@@ -157,14 +167,21 @@ class _Read:
         own = self._own(net)
         return own if self.core is None else net.folded(self, own)
 
+    @property
+    def factor_windows(self) -> tuple[tuple[slice, ...], ...]:
+        """The parts of the factors that the core reads."""
+        if self.core is None:
+            return ()
+        rows, columns = slice(self.shape[0]), slice(self.shape[1])
+        return (rows, slice(None)), (slice(None), columns) if self.core.transposed else (columns, slice(None))
+
     def add_core(self, own: Tensor, left: Tensor, right: Tensor) -> Tensor:
         """The tensor with its core."""
         assert self.core is not None
-        rows, columns = self.shape
-        right = right[:, :columns] if self.core.transposed else right[:columns].T
-        scale = (left.shape[1] / columns) ** 0.5 if self.core.scaled else 1.0
+        left, right = (tensor[window] for tensor, window in zip((left, right), self.factor_windows))
+        scale = (left.shape[1] / self.shape[1]) ** 0.5 if self.core.scaled else 1.0
         with torch.autocast(own.device.type, enabled=False):  # weights keep their precision
-            return torch.addmm(own, left[:rows], right, alpha=scale)
+            return torch.addmm(own, left, right if self.core.transposed else right.T, alpha=scale)
 
     def _own(self, net: Supernet) -> Tensor:
         found = []

@@ -17,7 +17,6 @@ from nas.core.costs import count_params
 from search_spaces import Architecture, SearchSpace, load_space, shipped_spaces
 from search_spaces.units import plan
 from supernet import Supernet, extract
-from supernet.supernet import store_name, unit_entries
 
 TOLERANCE = 1e-5
 
@@ -68,11 +67,9 @@ def batch(arch: Architecture, seed: int, length: int = 10) -> tuple[tuple, dict]
 def leaks(net: Supernet, arch: Architecture) -> list[str]:
     """Stored tensors that a gradient reached outside the architecture's slices. Uses the gradients up."""
     reached = {name: tensor.grad for name, tensor in net.named_parameters() if tensor.grad is not None}
-    inside = [(store_name(step.path, step.unit, piece.name), piece)
-              for step in plan(arch) for entry in unit_entries(step.unit) for piece in entry.pieces]
-    for name, piece in inside:
+    for name, window in net.windows(arch):
         if name in reached:
-            reached[name][piece.window(tuple(reached[name].shape))] = 0
+            reached[name][window] = 0
     return [name for name, gradient in reached.items() if gradient.any()]
 
 

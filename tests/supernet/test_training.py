@@ -7,10 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from search_spaces import InputError
-from search_spaces.units import plan
 from supernet import Supernet, Transformer
 from supernet.batch import IGNORE, Batch
-from supernet.supernet import store_name, unit_entries
 from supernet.train.optimiser import Optimisers
 from supernet.train.recipe import Recipe
 from supernet.train.step import Trainer, in_bf16, run_model
@@ -24,12 +22,6 @@ def weights(trainer):
 
 def take(trainer, steps):
     return [trainer.step() for _ in range(steps)]
-
-
-def pieces(arch):
-    """(name, piece) of every stored tensor that an architecture reads."""
-    return [(store_name(step.path, step.unit, piece.name), piece)
-            for step in plan(arch) for entry in unit_entries(step.unit) for piece in entry.pieces]
 
 
 class TestLearningRate:
@@ -164,7 +156,7 @@ class TestGradients:
         trainer = Trainer(net, Fixed(arch), made, Rows())
         before = weights(trainer)
         take(trainer, 3)
-        used = {name for name, _ in pieces(arch)}
+        used = {name for name, _ in net.windows(arch)}
         unused = set(trainer.named) - used
         assert unused and used
         for name, parameter in trainer.named.items():
@@ -192,11 +184,11 @@ class TestGradients:
         take(trainer, 2)
         moved = {name: p.detach() - before[name] for name, p in trainer.named.items()}
         sliced = set()
-        for name, piece in pieces(arch):
-            inside = piece.window(tuple(moved[name].shape))
+        for name, inside in trainer.model.windows(arch):
             assert moved[name][inside].any(), name
+            sliced |= {name} if moved[name][inside].shape != moved[name].shape else set()
+        for name, inside in trainer.model.windows(arch):
             moved[name][inside] = 0
-            sliced |= {name} if piece.shape != tuple(moved[name].shape) else set()
         assert sliced
         assert [name for name, change in moved.items() if change.any()] == []
 
