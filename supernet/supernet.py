@@ -56,7 +56,9 @@ class Supernet(nn.Module):
         for name, shape in shapes.items():
             entry = self.owners[name]
             tensor = torch.empty(shape, dtype=entry.dtype)
-            if not tensor.is_meta:
+            if not tensor.is_meta and entry.layout.core is not None:
+                tensor.zero_()  # the core alone has the size that the matrix starts with
+            elif not tensor.is_meta:
                 initialise(tensor, entry, _generator(seed, name, tensor.device), len(entry.pieces))
             if entry.is_buffer:
                 self.register_buffer(name, tensor)
