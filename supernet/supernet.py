@@ -90,6 +90,8 @@ class Supernet(nn.Module):
                 target_mask: Tensor | None = None, types: Tensor | None = None,
                 outputs: Sequence[str] | None = None) -> Any:
         """What `Transformer(arch).forward` gives, on this store's weights."""
+        if torch.is_grad_enabled():
+            self._folded.clear()  # training may change weights, or averages of them, in ways that no version tells
         return run(arch, _Slices(self), self.checkpointing and torch.is_grad_enabled(), tokens, target, mask,
                    target_mask, types, outputs)
 

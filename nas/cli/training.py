@@ -34,6 +34,9 @@ def train(
     resume: Annotated[str | None, typer.Option(
         "--resume", metavar="NAME", autocompletion=_complete.runs, show_default=False,
         help="Resume a run.")] = None,
+    check: Annotated[bool, typer.Option(
+        "--check/--no-check", help="At the end, report rarely trained tensors and what a few more steps alone would "
+                                   "gain.")] = True,
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1,
                                          help="Number of data-parallel processes on a Ray cluster.")] = 1,
     ray: RayAddress = "local",
@@ -51,7 +54,8 @@ def train(
     from nas.terminal.progress import TerminalProgress
 
     request = TrainRequest(space=space, task=task, run=run, data=parse_settings(data or [], "--data"),
-                           training=parse_settings(settings or [], "--set"), resume=resume, workers=workers, ray=ray)
+                           training=parse_settings(settings or [], "--set"), resume=resume, check=check,
+                           workers=workers, ray=ray)
     with TerminalProgress(screen()) as progress:
         for line in summary(stage(request, progress)):
             progress.note(line)

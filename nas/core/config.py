@@ -57,8 +57,11 @@ class RunConfig(BaseModel):
 
 def read_config(path: Path) -> RunConfig:
     """A config from its file. Raises InputError with everything that is wrong."""
+    data = read_yaml(path)
+    if isinstance(data, dict) and isinstance(data.get("training"), dict):
+        data["training"].setdefault("optimiser", "adamw")  # the only one before there was a choice
     try:
-        return RunConfig.model_validate(read_yaml(path))
+        return RunConfig.model_validate(data)
     except ValidationError as error:
         raise InputError(str(path), list(faults_of(error, RunConfig))) from None
 

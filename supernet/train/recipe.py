@@ -21,14 +21,14 @@ class Recipe(BaseModel):
     accumulate: int = Field(1, ge=1, description="forward passes whose gradients make one step")
 
     strategy: Literal[tuple(STRATEGIES)] = Field(  # type: ignore[valid-type]
-        "sandwich", description="which architectures train in a step")
+        "turns", description="which architectures train in a step")
     n_random: int = Field(2, ge=0, description="random architectures beside the largest and smallest")
     distill: float = Field(0.5, ge=0, le=1, description="share of the largest's soft targets in the others' loss")
     layerdrop: float = Field(0.0, ge=0, lt=1, description="rate at which layers are left out while training")
     dropout: float = Field(0.1, ge=0, lt=1, description="rate of every dropout")
 
     optimiser: Literal["adamw", "muon"] = Field(
-        "adamw", description="muon: orthogonalised updates for the matrices of layers, AdamW for the rest")
+        "muon", description="muon: orthogonalised updates for the matrices of layers, AdamW for the rest")
     lr: float = Field(1e-3, gt=0, description="greatest learning rate")
     warmup: int = Field(100, ge=0, description="steps in which the learning rate rises")
     final_lr: float = Field(0.1, ge=0, le=1, description="share of the learning rate the cosine ends at")

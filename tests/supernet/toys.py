@@ -70,7 +70,8 @@ class Rows:
 
 def recipe(**settings: Any) -> Recipe:
     """Few small steps without dropout, the learning rate at once at its height."""
-    return Recipe(**{"steps": 6, "batch_size": 4, "dropout": 0.0, "warmup": 0, "lr": 1e-2, "device": "cpu", **settings})
+    return Recipe(**{"steps": 6, "batch_size": 4, "strategy": "sandwich", "optimiser": "adamw", "dropout": 0.0,
+                     "warmup": 0, "lr": 1e-2, "device": "cpu", **settings})
 
 
 def supernet_trainer(space: SearchSpace = LM, data: Any = None, dtype: torch.dtype = torch.float32,

@@ -26,6 +26,7 @@ class TrainRequest:
         data: where the data are, such as `{"train": "my.txt"}`; empty for the bundled sample data.
         training: settings of the recipe, such as `{"steps": 2000}`.
         resume: the run to resume; everything above may then be left out, and must agree with the run where it is given.
+        check: whether to report rarely trained tensors, and what two architectures gain by a few steps alone.
         workers: data-parallel processes; more than one run on the Ray cluster at the address `ray`.
     """
 
@@ -35,6 +36,7 @@ class TrainRequest:
     data: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
     resume: str | None = None
+    check: bool = True
     workers: int = 1
     ray: str = "local"
 

@@ -11,6 +11,7 @@ from nas.core.evaluation import pick_device, prepare
 from nas.core.metrics import Files, Several, outcome_notes
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir
+from nas.stages.train.quality import notes
 from nas.stages.train.request import TrainRequest
 from nas.stages.train.training import train_supernet
 from nas.tasks.base import Prepared
@@ -92,7 +93,8 @@ def _prepared(folder: RunDir, workers: int, address: str, progress: StageProgres
 
 def _trained(folder: RunDir, prepared: Prepared, request: TrainRequest, progress: StageProgress) -> TrainResult:
     recipe, start = folder.config().training, newest_step(folder.path / "checkpoints")
-    if folder.weights_path.is_file():
+    done = folder.weights_path.is_file()
+    if done:
         progress.note(f"{folder.path} is trained to the end already: nothing is left to train")
     elif start:
         progress.note(f"going on after step {start:,} of {recipe.steps:,}")
@@ -108,4 +110,8 @@ def _trained(folder: RunDir, prepared: Prepared, request: TrainRequest, progress
     state = read_progress(Checkpoints(folder.path / "checkpoints", 1).all()[-1] / "state.json")
     for note in outcome_notes(state, recipe, folder.path):
         progress.note(note)
+    if request.check and not done:
+        with progress.breakable():
+            for note in notes(folder, prepared):
+                progress.note(note)
     return TrainResult(folder, state)

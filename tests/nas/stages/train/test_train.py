@@ -1,6 +1,7 @@
 """`nas train` from the command line: a run's files, resuming, stopping, and what can go wrong meanwhile."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from nas.core.run_dir import RunDir
 from search_spaces import load_space
 from supernet import Supernet
 from supernet.train.checkpoint import load_tensors
+from supernet.train.coverage import coverage, least_trained
 from supernet.train.recipe import Recipe
+from supernet.train.strategy import Single, Turns
 from tests.nas.runs import SETTINGS, interrupted, metrics, nas, options, refused, started, state
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -110,6 +113,41 @@ class TestFiles:
         started(capsys, "elsewhere/deep/a")
         assert Path("elsewhere/deep/a/supernet.safetensors").is_file()
         assert nas(capsys, "train", "--resume", "elsewhere/deep/a")[0] == 0
+
+
+class TestQuality:
+    """What `nas train` says at the end of how well the supernet is trained."""
+
+    def test_the_gain_of_probes_decides_on_the_verdict(self, capsys):
+        code, out, _ = nas(capsys, *[word for word in options("a", steps=20) if word != "--no-check"])
+        assert code == 0
+        gains = re.search(r"gain of 10 more steps alone: smallest (\S+) nats, largest (\S+) nats; ", out)
+        undertrained = max(map(float, gains.groups())) > 0.05
+        assert ("the supernet is undertrained: train more steps" in out) == undertrained
+        assert ("inherited weights are close to trained ones" in out) != undertrained
+
+    def test_rarely_trained_tensors_are_named(self):
+        space = load_space("lm-tiny")
+        shares = coverage(Supernet(space), Single(space, 0), 400)
+        assert shares.keys() == Supernet(space).state_dict().keys()
+        name, share = least_trained(shares)[0]
+        assert share < 0.005 and name.startswith("decoder/")
+        even = coverage(Supernet(space), Turns(space, 0), 400)
+        assert min(even.values()) >= 0.01
+
+    def test_a_plain_training_needs_no_check(self, capsys):
+        out = nas(capsys, *[word for word in options("b", strategy="largest") if word != "--no-check"])[1]
+        assert "more steps alone" not in out
+
+
+class TestEarlierVersions:
+    def test_a_run_without_an_optimiser_in_its_config_was_trained_with_adamw(self, capsys):
+        started(capsys)
+        path = Path("runs/a/config.yaml")
+        config = yaml.safe_load(path.read_text("utf-8"))
+        del config["training"]["optimiser"]
+        path.write_text(yaml.safe_dump(config), "utf-8")
+        assert read_config(path).training.optimiser == "adamw"
 
 
 class TestResume:
