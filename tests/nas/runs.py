@@ -23,8 +23,8 @@ WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "w
 LIVELY = {"dropout": 0.2, "layerdrop": 0.3, "accumulate": 2, "ema": 0.9, "steps": 9}
 """Settings that make every kind of chance and state matter."""
 SETTINGS = {"steps": 6, "batch_size": 2, "warmup": 0, "lr": 1e-2, "evaluate_every": 2, "evaluate_limit": 4,
-            "checkpoint_every": 2, "log_every": 1, "strategy": "sandwich", "n_random": 1, "layerdrop": 0.2, "patience": 9,
-            "device": "cpu"}
+            "checkpoint_every": 2, "log_every": 1, "strategy": "sandwich", "n_random": 1, "layerdrop": 0.2,
+            "patience": 9, "device": "cpu"}
 
 
 def write_inputs(folder: Path) -> None:
