@@ -108,14 +108,16 @@ def without(model: Transformer, heads: Heads) -> Transformer:
         dims[path] = {"n_heads": len(kept), "n_kv_heads": len(pairs)}
         for tensor, (axis, queries) in each.tensors.items():
             full = f"{name}.{tensor}"
+            heads_kept, n_heads = (kept, each.n_heads) if queries else (pairs, each.n_kv_heads)
             if full in tensors:
-                tensors[full] = _picked(tensors[full], axis, kept if queries else pairs, each.head_dim)
+                tensors[full] = _picked(tensors[full], axis, heads_kept, n_heads)
     return plain_model(_smaller(model.arch, dims), tensors)
 
 
-def _picked(tensor: Tensor, axis: int, heads: Sequence[int], head_dim: int) -> Tensor:
+def _picked(tensor: Tensor, axis: int, heads: Sequence[int], n_heads: int) -> Tensor:
+    """Some of the `n_heads` equal parts of an axis."""
     index = torch.tensor(heads, device=tensor.device)
-    return torch.unflatten(tensor, axis, (-1, head_dim)).index_select(axis, index).flatten(axis, axis + 1)
+    return torch.unflatten(tensor, axis, (n_heads, -1)).index_select(axis, index).flatten(axis, axis + 1)
 
 
 def _smaller(arch: Architecture, dims: Mapping[str, Mapping[str, int]]) -> Architecture:

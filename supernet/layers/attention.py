@@ -185,7 +185,7 @@ class MultiHead(nn.Module):
     def heads(self) -> AttentionHeads:
         """Query heads lie along the outputs of q and the inputs of o, key and value heads along the outputs of k, v."""
         tensors = {f"{part}.{name}": (0, part == "q") for part in ("q", "k", "v") for name in ("weight", "bias")}
-        tensors |= {"o.weight": (1, True), "relative.weight": (1, True)}
+        tensors |= {"o.weight": (1, True)} | ({} if self.relative is None else {"relative.weight": (1, True)})
         return AttentionHeads(self.n_heads, self.n_kv_heads, self.head_dim, tensors, "o")
 
     def layouts(self) -> dict[str, Layout]:
