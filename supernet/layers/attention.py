@@ -152,9 +152,7 @@ class MultiHead(nn.Module):
         dropout, n, m = self.drop.p if self.training else 0.0, q.shape[2], k.shape[2]
         is_causal = self.causal and allowed is None and bias is None and bool(n == m)  # a tracer compares to a tensor
         if self.causal and not is_causal and n > 1:  # a single token sees all there is
-            past = _past(n, m, q.device)
-            # Padding before a text sees itself, so that no row of the softmax is empty: runtimes give no number there.
-            allowed = past if allowed is None else allowed & past | _past(n, m, q.device, only=True)
+            allowed = _causal(allowed, n, m, q.device)
         if bias is not None:
             bias = bias.to(q.dtype)
             allowed = bias if allowed is None else bias.masked_fill(~allowed, torch.finfo(q.dtype).min)
@@ -172,8 +170,7 @@ class MultiHead(nn.Module):
         scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
         scores = scores if bias is None else scores + bias
         if self.causal:
-            past = _past(q.shape[2], k.shape[2], q.device)
-            allowed = past if allowed is None else allowed & past
+            allowed = _causal(allowed, q.shape[2], k.shape[2], q.device)
         if allowed is not None:
             scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
         weights = scores.softmax(dim=-1)
@@ -200,6 +197,15 @@ class MultiHead(nn.Module):
         if self.q.bias is not None:
             found |= {"q.bias": Layout(heads), "k.bias": Layout(kv_heads), "v.bias": Layout(kv_heads)}
         return found
+
+
+def _causal(allowed: Tensor | None, n: int, m: int, device: torch.device) -> Tensor:
+    """What causal attention may look at, of what is allowed.
+
+    Padding before a text sees itself, so that no row of the softmax is empty: runtimes give no number there.
+    """
+    past = _past(n, m, device)
+    return past if allowed is None else allowed & past | _past(n, m, device, only=True)
 
 
 def _past(n: int, m: int, device: torch.device, only: bool = False) -> Tensor:
