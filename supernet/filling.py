@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from search_spaces.units import Step, plan
-from supernet.layout import TensorEntry
-from supernet.supernet import Supernet, store_name, unit_entries
+from supernet.layout import Core, TensorEntry
+from supernet.supernet import Supernet, store_name
 from supernet.transformer import Transformer
 
 
@@ -24,9 +24,28 @@ def fill(net: Supernet, model: Transformer) -> None:
         module = model.get_submodule(step.path)
         tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
         net.slices(step)  # which checks that they fit
-        for entry in unit_entries(step.unit):
-            for (name, window), piece in zip(windows(net, step, entry), split(entry, tensors[entry.name])):
+        for entry in net.entries(step.path, step.unit):
+            tensor = tensors[entry.name]
+            if entry.layout.core is not None:
+                tensor = tensor - _fill_core(net, step, entry.layout.core, tensor)
+            for (name, window), piece in zip(windows(net, step, entry), split(entry, tensor)):
                 net.get_stored(name)[window] = piece.to(net.get_stored(name))
+
+
+def _fill_core(net: Supernet, step: Step, core: Core, full: Tensor) -> Tensor:
+    """Let the factors of a full matrix be its singular vectors, so that every prefix is the best of its rank.
+
+    Gives their product, as a full matrix reads it.
+    """
+    left, right = (net.get_stored(store_name(step.path, step.unit, name)) for name in (core.left, core.right))
+    rank, scale = left.shape[1], (left.shape[1] / full.shape[1]) ** 0.5 if core.scaled else 1.0
+    rows, values, columns = torch.linalg.svd(full.to(left), full_matrices=False)
+    rank = min(rank, len(values))
+    root = (values[:rank] / scale).sqrt()
+    one, other = rows[:, :rank] * root, columns[:rank].T * root
+    left.zero_()[: len(one), :rank] = one
+    (right.T if core.transposed else right).zero_()[: len(other), :rank] = other
+    return (scale * one @ other.T).to(full)
 
 
 def windows(net: Supernet, step: Step, entry: TensorEntry) -> list[tuple[str, tuple[slice, ...]]]:

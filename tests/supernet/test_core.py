@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from search_spaces.files.loader import space_from_text
-from supernet import Supernet, extract
+from supernet import Supernet, Transformer, extract
+from supernet.filling import fill
 from supernet.supernet import has_cores
 
 TEXT = """
@@ -97,3 +98,18 @@ def test_a_narrow_map_is_no_core_for_a_wider_table():
     """The factors have to reach every column: here the widest model is never factorised."""
     made = space_from_text((TEXT % ("[8, full]", "false", "full")).replace("[8, 12]", "[8]"), "cores")
     assert not has_cores(Supernet(made).state_dict())
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("scale", ["false", "true"])
+def test_factors_start_as_the_singular_vectors_of_a_full_table_that_fills_the_store(scale):
+    made = space(scale=scale)
+    net, model = Supernet(made).eval(), Transformer(arch(made), seed=3).eval()
+    fill(net, model)
+    torch.testing.assert_close(net(arch(made), TOKENS), model(TOKENS))
+    table = model.state_dict()["embedding.table.weight"]
+    low = extract(net, arch(made, **{"embedding.lookup.rank": 4}))
+    product = low.embedding.table.weight @ low.embedding.project.weight.T
+    rows, values, columns = torch.linalg.svd(table, full_matrices=False)
+    best = rows[:, :4] * values[:4] @ columns[:4]
+    torch.testing.assert_close(product * (4 / 12) ** 0.5 if scale == "true" else product, best, atol=1e-5, rtol=1e-4)

@@ -161,8 +161,8 @@ def test_filling_is_the_inverse_of_extraction(space):
         untouched = {name: tensor.clone() for name, tensor in other.state_dict().items()}
         fill(other, model)
         again = extract(other, arch)
-        assert all(torch.equal(one, other) for one, other in zip(model.state_dict().values(),
-                                                                 again.state_dict().values()))
+        for one, same in zip(model.state_dict().values(), again.state_dict().values()):
+            torch.testing.assert_close(one, same, atol=1e-6, rtol=1e-5)  # a full table is folded from its core
         paths = {step.path.replace(".", "/") for step in plan(arch)}
         assert all(torch.equal(tensor, untouched[name]) for name, tensor in other.state_dict().items()
                    if not any(name.startswith(f"{path}/") for path in paths))

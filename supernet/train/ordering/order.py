@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from search_spaces.architecture import Architecture
 from supernet.batch import Batch
 from supernet.extraction import extract
 from supernet.filling import windows
-from supernet.supernet import Supernet, unit_entries
+from supernet.supernet import Supernet, store_name
 from supernet.train.ordering.bench import expand
 from supernet.train.ordering.groups import AxisGroup, TensorAxis, find_groups
 from supernet.train.ordering.scores import score_groups, score_layers
@@ -83,17 +83,22 @@ def permute(net: Supernet, groups: Sequence[AxisGroup], orders: Mapping[str, Ten
     """Put the items of groups in an order, in the part of each stored tensor that they lie in."""
     for group in groups:
         for axis in group.axes:
-            name, first = _stored(net, axis)
-            chosen, whole = expand(orders[group.name], axis.block), torch.arange(net.get_stored(name).shape[axis.axis])
-            whole[first : first + len(chosen)] = chosen + first
-            apply(name, axis.axis, whole)
+            chosen = expand(orders[group.name], axis.block)
+            for name, place, first in _stored(net, axis):
+                whole = torch.arange(net.get_stored(name).shape[place])
+                whole[first : first + len(chosen)] = chosen + first
+                apply(name, place, whole)
 
 
-def _stored(net: Supernet, axis: TensorAxis) -> tuple[str, int]:
-    """The stored tensor that an axis belongs to, and where the slice of it begins."""
-    entry = next(entry for entry in unit_entries(axis.step.unit) if entry.name == axis.tensor)
-    name, window = windows(net, axis.step, entry)[axis.piece]
-    return name, window[axis.axis].start
+def _stored(net: Supernet, axis: TensorAxis) -> Iterator[tuple[str, int, int]]:
+    """The stored tensors and axes that an axis belongs to, and where the slice begins: its own, and its core's."""
+    step = axis.step
+    entry = next(entry for entry in net.entries(step.path, step.unit) if entry.name == axis.tensor)
+    name, window = windows(net, step, entry)[axis.piece]
+    yield name, axis.axis, window[axis.axis].start
+    core = entry.layout.core
+    if core is not None and axis.axis == 1:
+        yield store_name(step.path, step.unit, core.right), 1 if core.transposed else 0, 0
 
 
 def permute_stored(net: Supernet) -> Apply:
