@@ -90,6 +90,7 @@ def test_missing_options(capsys, left_out, says):
 def test_one_sentence_says_what_is_wrong_and_the_name_stays_free(capsys, extra, says):
     argv = options("a")
     argv.remove("--set=device=cpu")
+    argv.remove("--set=strategy=sandwich")
     err = refused(capsys, *argv, *extra)
     assert says in err
     assert len(err.splitlines()) == 1
