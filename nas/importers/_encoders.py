@@ -8,11 +8,17 @@ from dataclasses import dataclass, replace
 from nas.importers._base import Link, same
 from nas.importers._building import BlockDims
 from nas.importers._config import PretrainedSettings
+from search_spaces import Architecture
 
 BOTH = ("weight", "bias")
 ENDINGS = {"ForMaskedLM": "masked_lm", "ForPreTraining": "masked_lm", "ForSequenceClassification": "classifier",
            "Model": "features"}
 """The end of a class name -> its head."""
+
+
+def class_labels(arch: Architecture) -> dict[str, dict[str, str]]:
+    """How a config says the number of classes."""
+    return {"id2label": {str(i): f"LABEL_{i}" for i in range(arch.n_classes)}} if arch.n_classes else {}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from nas.importers._base import Importer, ImportWishes, Link, NotExpressibleError, Rows, StockModel, same
 from nas.importers._building import assemble, stacked
 from nas.importers._config import THEIR_ACTIVATIONS, PretrainedSettings
-from nas.importers._encoders import BOTH, EncoderHeads
+from nas.importers._encoders import BOTH, EncoderHeads, class_labels
 from search_spaces import Architecture
 
 ALBERT_HEADS = EncoderHeads(
@@ -73,13 +73,16 @@ def write(arch: Architecture, model_type: str) -> dict[str, Any]:
         raise NotExpressibleError("it is no encoder of that kind")
     head = arch.head.kind if arch.head.kind != "features" or not arch.head["pooler"] else "pooler"
     mixer, ffn = arch.encoder[0].mixer, arch.encoder[0].ffn
+    slots = [layer.mixer_slot for layer in arch.encoder]
+    inner = next((i for i, slot in enumerate(slots) if i and slot == slots[0]), 1)
     return {"model_type": model_type, "architectures": [ALBERT_HEADS.cls(head)], "vocab_size": arch.vocab_size,
-            "embedding_size": arch.embedding["rank"], "hidden_size": arch.width, "num_hidden_layers": arch.depth,
-            "num_hidden_groups": len({layer.mixer_slot for layer in arch.encoder}), "inner_group_num": 1,
+            "embedding_size": arch.embedding["rank"], "hidden_size": arch.width,
+            "num_hidden_layers": arch.depth // inner,
+            "num_hidden_groups": len(set(slots)) // inner, "inner_group_num": inner,
             "num_attention_heads": mixer["n_heads"], "intermediate_size": ffn["inner"],
             "hidden_act": THEIR_ACTIVATIONS.get(str(ffn["activation"]), ffn["activation"]),
             "max_position_embeddings": arch.context, "type_vocab_size": arch.n_types or 1,
-            "layer_norm_eps": arch.norm_eps or 1e-5}
+            "layer_norm_eps": arch.norm_eps or 1e-5, **class_labels(arch)}
 
 
 IMPORTER = Importer(name="albert", model_types={"albert": "ALBERT"}, read=read, write=write, help="ALBERT")

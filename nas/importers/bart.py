@@ -38,7 +38,7 @@ def read(config: PretrainedSettings, names: frozenset[str], wishes: ImportWishes
         context=config.shorter("max_position_embeddings", wishes.context,
                                config.number("max_position_embeddings", 1024)),
         embedding=("lookup", {"scale": config.truth("scale_embedding", False), "norm_after": not marian,
-                              "by_side": not marian, "sinusoids": "paper"}),
+                              "by_side": not marian, "wavelengths": "paper"}),
         head=("tied", {"word_bias": WORD_BIAS in names or config.truth("word_bias", False)}), norm="layernorm",
         norm_eps=1e-5, placement="post", positions="sinusoidal" if marian else "learned", bias=True,
         share_inputs=shared, encoder=stacks["encoder"], decoder=stacks["decoder"])

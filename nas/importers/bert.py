@@ -9,7 +9,7 @@ from typing import Any
 from nas.importers._base import Importer, ImportWishes, Link, NotExpressibleError, Rows, StockModel, same
 from nas.importers._building import assemble, stacked
 from nas.importers._config import THEIR_ACTIVATIONS, PretrainedSettings
-from nas.importers._encoders import BOTH, EncoderHeads
+from nas.importers._encoders import BOTH, EncoderHeads, class_labels
 from search_spaces import Architecture
 
 BERT_HEADS = EncoderHeads(
@@ -126,7 +126,7 @@ def write(arch: Architecture, model_type: str) -> dict[str, Any]:
               THEIR_ACTIVATIONS.get(str(ffn["activation"]), ffn["activation"]))
     found = {"model_type": model_type, "architectures": [known.heads.cls(head)], "vocab_size": arch.vocab_size,
              "max_position_embeddings": arch.context + (2 if known.offset else 0), "type_vocab_size": arch.n_types or 1,
-             "layer_norm_eps": arch.norm_eps or 1e-5, **dict(zip(known.config, values))}
+             "layer_norm_eps": arch.norm_eps or 1e-5, **class_labels(arch), **dict(zip(known.config, values))}
     found |= {"pad_token_id": 1} if known.offset else {}
     found |= {"embedding_size": arch.embedding["rank"]} if model_type == "electra" else {}
     return found

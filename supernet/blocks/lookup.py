@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from search_spaces.kind import FULL, Dim, DrawnPart, Kind, Rule, Value
 from supernet.layers.norms import make_norm
-from supernet.layers.tables import Table, rows
-from supernet.layers.tables import sinusoids as waves
+from supernet.layers.tables import Table, rows, sinusoids
 from supernet.layout import OWN, Core, Layout
 
 TABLE_STD = 0.02
@@ -30,13 +29,13 @@ class Lookup(nn.Module):
         positions_at: whether positions and types are added at the `width` or at the `rank`.
         norm_after: whether the sum is normalised (BERT, ALBERT).
         scale: whether table rows are multiplied by the square root of their width.
-        sinusoids: the wavelengths of sinusoidal positions, see `supernet.layers.tables.sinusoids`.
+        wavelengths: of sinusoidal positions, see `supernet.layers.tables.sinusoids`.
         by_side: whether the target has learned positions and a norm of its own (BART).
     """
 
     def __init__(self, *, width: int, vocab_size: int, context: int, n_types: int, positions: str, norm: str,
                  bias: bool, norm_eps: float, rank: int, positions_at: str, norm_after: bool, scale: bool,
-                 sinusoids: str, by_side: bool) -> None:
+                 wavelengths: str, by_side: bool) -> None:
         super().__init__()
         at = rank if positions_at == "rank" else width
         self.factor = rank**0.5 if scale else 1.0
@@ -44,7 +43,7 @@ class Lookup(nn.Module):
         self.table = table(vocab_size, rank)
         self.project = nn.Linear(rank, width, bias=bias) if rank != width else None
         self.place = table(context, at) if positions == "learned" else None
-        self.waves = Table(partial(waves, context, at, sinusoids == "tensor2tensor"),
+        self.waves = Table(partial(sinusoids, context, at, wavelengths == "tensor2tensor"),
                            (context, at)) if positions == "sinusoidal" else None
         self.types = table(n_types, at) if n_types else None
         self.norm = make_norm(norm, at, norm_eps) if norm_after else None
@@ -92,7 +91,7 @@ def _canonical(dims: dict[str, Value], facts: Mapping[str, Value]) -> tuple[str,
     if dims["rank"] == facts["width"] or not adds:
         dims = {**dims, "positions_at": "width"}
     if facts["positions"] != "sinusoidal":
-        dims = {**dims, "sinusoids": "tensor2tensor"}
+        dims = {**dims, "wavelengths": "tensor2tensor"}
     if facts["positions"] != "learned" and not dims["norm_after"]:
         dims = {**dims, "by_side": False}
     return "lookup", dims
@@ -114,7 +113,7 @@ KIND = Kind(
         Dim("positions_at", str, "where positions and types are added", default="width", choices=("width", "rank")),
         Dim("norm_after", bool, "whether the embedding is normalised", default=False),
         Dim("scale", bool, "whether rows are scaled by the root of their width", default=False),
-        Dim("sinusoids", str, "wavelengths of sinusoidal positions: 10,000 reached, or not quite as in the paper",
+        Dim("wavelengths", str, "wavelengths of sinusoidal positions: 10,000 reached, or not quite as in the paper",
             default="tensor2tensor", choices=("tensor2tensor", "paper"), optional=True),
         Dim("by_side", bool, "whether the target has positions and a norm of its own", default=False, optional=True),
     ),

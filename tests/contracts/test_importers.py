@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,13 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from nas.core.progress import StageProgress
 from nas.core.subnet import Subnet
-from nas.importers import Checkpoint, ImportWishes, convert, registry
+from nas.importers import Checkpoint, ImportWishes, convert, registry, stock_models
+from nas.stages.export.request import ExportRequest
+from nas.stages.export.run import run as export
 from nas.stages.import_model.request import ImportRequest
 from nas.stages.import_model.run import ImportResult, run
-from search_spaces import InputError
+from search_spaces import InputError, load_space
+from search_spaces.block import BlockConfig
 
 transformers = pytest.importorskip("transformers")
 
@@ -123,6 +127,44 @@ def quiet_library() -> Iterator[None]:
 
 def test_every_importer_has_five_cases() -> None:
     assert {name for name in registry() if len(CASES.get(name, ())) >= 5} == set(registry())
+
+
+@pytest.mark.parametrize(("family", "i"), ALL, ids=lambda each: str(each))
+def test_what_was_imported_is_exported_as_the_stock_class(family: str, i: int, tmp_path: Path) -> None:
+    """Import, export, load with plain `from_pretrained`: the class and the outputs of the original."""
+    cls, config = CASES[family][i]
+    folder = pretrained(tmp_path / "theirs", cls, config, seed=i)
+    result = imported(folder, tmp_path / "ours")
+    request = ExportRequest(str(tmp_path / "ours"), "huggingface", out=tmp_path / "again")
+    record = export(request, StageProgress()).record
+    assert record["class"] == result.cls and not list((tmp_path / "again").glob("*.py"))
+    made = getattr(transformers, result.cls)
+    x, y = torch.arange(5, 29).reshape(2, 12), torch.arange(4, 18).reshape(2, 7)
+    given = {"input_ids": x, **({"decoder_input_ids": y} if result.subnet.arch.family == "seq2seq" else {})}
+    with torch.no_grad():
+        both = [made.from_pretrained(each).eval()(**given)[0] for each in (folder, tmp_path / "again")]
+    assert (both[0] - both[1]).abs().max() <= 1e-4 * max(1.0, float(both[0].abs().max()))
+
+
+def test_generate_of_the_stock_class_uses_its_cache(tmp_path: Path) -> None:
+    imported(pretrained(tmp_path / "theirs", "LlamaForCausalLM", DECODER), tmp_path / "ours")
+    export(ExportRequest(str(tmp_path / "ours"), "huggingface", out=tmp_path / "again"), StageProgress())
+    made = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "again").eval()
+    reader = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
+    ids = torch.tensor([reader("5 6 7")["input_ids"]])
+    assert ids.tolist() == [[2, 5, 6, 7, 3]]
+    found = made.generate(ids, max_new_tokens=6, do_sample=False, eos_token_id=None)[0, 5:].tolist()
+    assert found == Subnet.open(str(tmp_path / "ours")).model().generate(ids, 6, temperature=0)[0].tolist()
+
+
+def test_layers_of_different_width_need_the_modelling_file(tmp_path: Path) -> None:
+    """No stock class has them, so none is written."""
+    arch = imported(pretrained(tmp_path / "theirs", "LlamaForCausalLM", DECODER), tmp_path / "ours").subnet.arch
+    assert next(stock_models(arch))[2].cls == "LlamaForCausalLM"
+    ffn = BlockConfig.of("ffn", {**dict(arch.decoder[0].ffn.dims), "inner": 8})
+    mixed = replace(arch, decoder=(replace(arch.decoder[0], ffn=ffn), *arch.decoder[1:]))
+    assert not list(stock_models(mixed))
+    assert not list(stock_models(load_space("lm-mixed").largest()))
 
 
 @pytest.mark.parametrize(("family", "i"), ALL, ids=lambda each: str(each))

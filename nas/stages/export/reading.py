@@ -19,6 +19,8 @@ sources of a translation end with `<eos>`."""
 def reading_tokenizer(subnet: Subnet) -> Tokenizer:
     """The subnet's tokenizer, with the special tokens that its task puts around a text."""
     tokenizer = subnet.tokenizer()
+    if subnet.facts.imported:
+        return tokenizer  # which adds its own
     specials = [(SPECIALS[i], i) for i in (BOS, EOS)]
     tokenizer.post_processor = TemplateProcessing(single=TEMPLATES[subnet.arch.family], special_tokens=specials)
     return tokenizer

@@ -1,7 +1,8 @@
-"""A folder for transformers: `AutoModel.from_pretrained(folder, trust_remote_code=True)` loads it.
+"""A folder for transformers, with the config of a stock class where one can hold the model (see `stock.py`).
 
-Its modelling file is made of the source of the very modules this architecture needs, so that it runs where this project
-is not installed, and whoever is asked to trust it can read it.
+Otherwise `AutoModel.from_pretrained(folder, trust_remote_code=True)` loads it: its modelling file is made of the source
+of the very modules this architecture needs, so that it runs where this project is not installed, and whoever is asked
+to trust it can read it.
 """
 
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-call, attr-defined"
@@ -27,6 +28,7 @@ from hardware_profiles.runtimes.onnx_runtime import quiet
 from nas.stages.export.bundle import Bundle
 from nas.stages.export.reading import label_names, reading_tokenizer, special_ids
 from nas.stages.export.shipment import Inputs, Run, Shipment
+from nas.stages.export.stock import is_stock, load_stock, write_imported_tokenizer, write_stock
 from nas.tasks.tokenizer import SPECIALS
 from search_spaces import Architecture, InputError
 from search_spaces import registry as kinds
@@ -54,7 +56,11 @@ def missing() -> str | None:
 
 
 def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
-    """The config, the modelling file, the weights and the tokenizer."""
+    """The config, the weights and the tokenizer; and the modelling file, unless a stock class can hold the model."""
+    stock = write_stock(shipment, folder)
+    if stock is not None:
+        _write_tokenizer(shipment, folder)
+        return stock
     arch, (cls, auto) = shipment.arch, CLASSES[_gives(shipment.arch)]
     (folder / f"{MODULE}.py").write_text(_code(arch, cls), "utf-8")
     _write_json(folder / "config.json", _config(shipment, cls, auto))
@@ -69,7 +75,9 @@ def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
 
 
 def load(shipment: Shipment, folder: Path) -> Run:
-    """Runs the folder as its users do, by its own code."""
+    """Runs the folder as its users do, by its own code or that of a stock class."""
+    if is_stock(folder):
+        return load_stock(shipment, folder)
     with _own_modules():
         from transformers import AutoModel
 
@@ -140,6 +148,9 @@ def _unit(unit: Unit) -> dict[str, Any]:
 def _write_tokenizer(shipment: Shipment, folder: Path) -> None:
     """In the words of transformers 4, which 5 understands, too. Texts that are continued are padded before."""
     arch = shipment.arch
+    if shipment.subnet.facts.imported:
+        write_imported_tokenizer(shipment, folder)
+        return
     names = {name.removesuffix("_id"): SPECIALS[i] for name, i in special_ids(arch).items()
              if not name.startswith("decoder")}
     inputs = [name for name in ("input_ids", "token_type_ids", "attention_mask")

@@ -1,0 +1,109 @@
+"""A model as a stock class of transformers, where one can hold it: `from_pretrained` needs no code of ours.
+
+Which class that is, importers say: one whose config, read again, is the very architecture.
+"""
+
+# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-call, attr-defined"
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from hardware_profiles.runtimes.onnx_runtime import quiet
+from nas.importers import NotExpressibleError, StockModel, stock_models, stock_tensors
+from nas.stages.export.reading import label_names, special_ids
+from nas.stages.export.shipment import Inputs, Run, Shipment
+
+OURS = ("word_bias",)
+"""Fields of written configs that only our importers read."""
+NAMES = {"pad": "pad_token_id", "bos": "bos_token_id", "eos": "eos_token_id", "begin": "decoder_start_token_id"}
+
+
+def write_stock(shipment: Shipment, folder: Path) -> dict[str, Any] | None:
+    """Write config and weights of a stock class, and give the facts worth keeping; None where no class can hold it."""
+    facts = shipment.subnet.facts
+    preferred = str(facts.made[0].settings.get("model_type", "")) if facts.made else ""
+    for importer, config, stock in stock_models(shipment.arch, preferred):
+        try:
+            tensors = stock_tensors(shipment.model, importer, stock)
+        except NotExpressibleError:
+            continue
+        _write_json(folder / "config.json", _config(shipment, config, stock))
+        ids = token_ids(shipment)
+        if shipment.arch.family != "encoder":
+            _write_json(folder / "generation_config.json", {name: i for name, i in ids.items() if "unk" not in name})
+        save_file(dict(tensors), folder / "model.safetensors", {"format": "pt"})
+        return {"class": stock.cls, "transformers": version("transformers")}
+    return None
+
+
+def token_ids(shipment: Shipment) -> dict[str, int]:
+    """The ids of special tokens, under the names that transformers has for them."""
+    facts = shipment.subnet.facts
+    if facts.imported:
+        return {NAMES[name]: i for name, i in facts.specials.items() if name in NAMES}
+    return special_ids(shipment.arch)
+
+
+def write_imported_tokenizer(shipment: Shipment, folder: Path) -> None:
+    """The tokenizer of an imported model, as it came, with the names of its special tokens."""
+    tokenizer, specials = shipment.subnet.tokenizer(), shipment.subnet.facts.specials
+    names = {f"{name}_token": tokenizer.id_to_token(i) for name, i in specials.items() if name in ("pad", "bos", "eos")}
+    inputs = ["input_ids", *(["token_type_ids"] if shipment.arch.n_types > 1 else []), "attention_mask"]
+    tokenizer.save(str(folder / "tokenizer.json"))
+    _write_json(folder / "tokenizer_config.json", {
+        "tokenizer_class": "PreTrainedTokenizerFast", **{name: word for name, word in names.items() if word},
+        "model_max_length": shipment.arch.context, "clean_up_tokenization_spaces": False, "model_input_names": inputs})
+
+
+def is_stock(folder: Path) -> bool:
+    """Whether an export is of a stock class: it has no code."""
+    return not list(folder.glob("modeling_*.py"))
+
+
+def load_stock(shipment: Shipment, folder: Path) -> Run:
+    """Runs the folder by transformers alone."""
+    with quiet():
+        import transformers
+
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        model = getattr(transformers, config["architectures"][0]).from_pretrained(folder).eval()
+    head, first_position = shipment.arch.head, config.get("pad_token_id", 0) + 1 if _counts_padding(config) else None
+
+    def first(inputs: Inputs) -> Tensor:
+        given = dict(zip(shipment.names, inputs))
+        if first_position is not None:  # these classes count the tokens that are not padding
+            given["position_ids"] = torch.arange(inputs[0].shape[1]).expand_as(inputs[0]) + first_position
+        with torch.no_grad():
+            found = model(**given)
+        return torch.as_tensor(found.pooler_output if head.kind == "features" and head["pooler"] else found[0])
+
+    return first
+
+
+def _counts_padding(config: dict[str, Any]) -> bool:
+    return "roberta" in config["model_type"]
+
+
+def _config(shipment: Shipment, config: dict[str, Any], stock: StockModel) -> dict[str, Any]:
+    ids = token_ids(shipment)
+    found = {**{name: value for name, value in config.items() if name not in OURS}, **ids, "dtype": "float32"}
+    if _counts_padding(config):
+        found["pad_token_id"] = config["pad_token_id"]
+    elif shipment.arch.family == "seq2seq":
+        found = {"pad_token_id": 0, "eos_token_id": 0, "decoder_start_token_id": 0, **found}
+    labels = label_names(shipment.subnet)
+    if shipment.arch.n_classes and not labels:
+        labels = {"id2label": {i: f"LABEL_{i}" for i in range(shipment.arch.n_classes)}}
+    return {**found, **labels}
+
+
+def _write_json(path: Path, data: dict[str, Any]) -> None:
+    path.write_text(json.dumps(data, indent=2) + "\n", "utf-8")
