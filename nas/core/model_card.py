@@ -100,7 +100,10 @@ def _data(subnet: Subnet) -> Iterator[str]:
     given = ", ".join(f"`{name}={value}`" for name, value in facts.data.items())
     yield (f"Trained and judged for the task {facts.task} on {given}." if given else
            f"Trained and judged for the task {facts.task} on the data that come with Paretoformer.")
-    if facts.labels:
+    if facts.scale:
+        mean, deviation = facts.scale
+        yield f"Its output is a number of standard deviations: the label is {mean:.6g} + {deviation:.6g} x output."
+    elif facts.labels:
         yield f"Its classes are {', '.join(facts.labels[:20])}{', ...' if len(facts.labels) > 20 else ''}."
 
 

@@ -64,6 +64,8 @@ class SubnetFacts(_Frozen):
 
     Args:
         run: the folder of the run it came from, which has the data to train and judge it; empty for an imported model.
+        labels: the names of the model's outputs, where the task has any.
+        scale: mean and standard deviation of the training labels, where the model predicts a number in units of these.
         made: what was done to it, oldest first; the last one's metrics are the model's own.
         costs: by the names a search has for them: params, macs, weight_bytes, latency:DEVICE, ...
         unmeasured_share: by the names of latencies, the share that rests on interpolated or estimated prices; a
@@ -80,6 +82,7 @@ class SubnetFacts(_Frozen):
     run: str
     data: dict[str, str] = Field(default_factory=dict)
     labels: tuple[str, ...] = ()
+    scale: tuple[float, float] | None = None
     made: tuple[Made, ...] = ()
     costs: dict[str, float] = Field(default_factory=dict)
     unmeasured_share: dict[str, float] = Field(default_factory=dict)

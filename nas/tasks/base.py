@@ -36,7 +36,8 @@ class Prepared:
 
     Args:
         space: the space with `vocab_size` and `n_classes` made to fit the data.
-        labels: the names of the classes; none where there are no classes.
+        labels: the names of the outputs: the classes, or one name where a model predicts a number; none for tokens.
+        scale: mean and standard deviation of the training labels, where a model predicts a number in units of these.
         notes: sentences the user should read.
         fingerprint: equal exactly where the encoded data are equal.
     """
@@ -49,6 +50,7 @@ class Prepared:
     labels: tuple[str, ...]
     notes: tuple[str, ...]
     fingerprint: str
+    scale: tuple[float, float] | None = None
 
     def split(self, name: str) -> Split:
         """The split of that name: train, valid or test."""
@@ -135,7 +137,8 @@ class Task(ABC):
         labels = self.labels(rows)
         tokenizer = self._tokenizer(rows["train"], options, space, notes)
         arrays = self.encode(rows, tokenizer, labels, space.context, notes)
-        return Encoded(tokenizer, arrays, labels, tuple(notes), cache.fingerprint(tokenizer, arrays, labels))
+        found = Encoded(tokenizer, arrays, labels, tuple(notes), scale=self.scale(rows))
+        return replace(found, fingerprint=cache.fingerprint(found))
 
     def _tokenizer(self, rows: list[Row], options: Options, space: SearchSpace, notes: list[str]) -> Tokenizer:
         """A vocabulary of the size the user gives, else of the space's, where the embedded data can fill it."""
@@ -155,7 +158,7 @@ class Task(ABC):
                         if name.startswith(f"{split}.")}
             splits[split] = self.open(of_split, space.context)
         return Prepared(space=fitted, tokenizer=encoded.tokenizer, labels=encoded.labels, notes=encoded.notes,
-                        fingerprint=encoded.fingerprint, **splits)
+                        fingerprint=encoded.fingerprint, scale=encoded.scale, **splits)
 
     # What a task says of itself. Rows are tuples of texts in the order of `roles`.
 
@@ -226,5 +229,9 @@ class Task(ABC):
         return (row[0] for row in rows)
 
     def labels(self, rows: Rows) -> tuple[str, ...]:
-        """The names of the classes."""
+        """The names of the outputs: the classes, or one name where a model predicts a number."""
         return ()
+
+    def scale(self, rows: Rows) -> tuple[float, float] | None:
+        """Mean and standard deviation of the training labels, where a model predicts a number in units of these."""
+        return None

@@ -35,6 +35,7 @@ class _Index(BaseModel):
     notes: tuple[str, ...]
     fingerprint: str
     vocab_size: int
+    scale: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,16 @@ class Encoded:
     arrays: Arrays
     labels: tuple[str, ...]
     notes: tuple[str, ...]
-    fingerprint: str
+    fingerprint: str = ""
+    scale: tuple[float, float] | None = None
 
 
-def fingerprint(tokenizer: Tokenizer, arrays: Mapping[str, NDArray[Any]], labels: tuple[str, ...]) -> str:
+def fingerprint(data: Encoded) -> str:
     """The SHA-256 of what a model can see of the data; the tokeniser's pieces, not its file, whose form may change."""
-    found = hashlib.sha256(json.dumps([sorted(tokenizer.get_vocab().items()), labels]).encode())
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
+    seen = [sorted(data.tokenizer.get_vocab().items()), data.labels, *([data.scale] if data.scale else [])]
+    found = hashlib.sha256(json.dumps(seen).encode())
+    for name in sorted(data.arrays):
+        array = np.ascontiguousarray(data.arrays[name])
         found.update(f"{name} {array.dtype.str} {array.shape}".encode())
         found.update(array.tobytes())
     return found.hexdigest()
@@ -66,6 +69,7 @@ def write(folder: Path, options: Mapping[str, Any], encoded: Encoded) -> None:
     files = {TOKENIZER: encoded.tokenizer.to_str(pretty=True).encode(), ARRAYS: save(encoded.arrays)}
     index = {
         "schema_version": VERSION, "options": dict(options), "labels": encoded.labels, "notes": encoded.notes,
+        **({} if encoded.scale is None else {"scale": encoded.scale}),
         "fingerprint": encoded.fingerprint, "vocab_size": encoded.tokenizer.get_vocab_size(),
         "sizes": {name: int(array.shape[0]) for name, array in sorted(encoded.arrays.items())},
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
@@ -97,7 +101,7 @@ def read(folder: Path, options: Mapping[str, Any]) -> Encoded | None:
     index = checked(_Index, data, str(path), remedy)
     _check_options(folder, dict(index.options), {**options}, index.vocab_size)
     tokenizer, arrays = _load(folder, index.files)
-    return Encoded(tokenizer, arrays, index.labels, index.notes, index.fingerprint)
+    return Encoded(tokenizer, arrays, index.labels, index.notes, index.fingerprint, index.scale)
 
 
 def _check_options(folder: Path, before: dict[str, Any], now: dict[str, Any], vocab_size: object) -> None:

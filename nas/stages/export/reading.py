@@ -37,7 +37,11 @@ def special_ids(arch: Architecture) -> dict[str, int]:
 
 
 def label_names(subnet: Subnet) -> dict[str, Any]:
-    """The classes by number and by name; empty for a model without classes."""
-    labels = subnet.facts.labels
-    return {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}} \
-        if labels else {}
+    """The classes by number and by name, or the scale of a number; empty for a model that gives tokens."""
+    labels, scale = subnet.facts.labels, subnet.facts.scale
+    if not labels:
+        return {}
+    names = {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
+    if scale is None:
+        return names
+    return {**names, "problem_type": "regression", "label_mean": scale[0], "label_deviation": scale[1]}

@@ -73,10 +73,16 @@ def _write(shipment: Shipment, request: ExportRequest, folder: Path) -> dict[str
     facts = module.write(shipment, folder)
     files = sorted(path.name for path in folder.iterdir())
     record = {"files": files, "bytes": sum((folder / file).stat().st_size for file in files),
-              "inputs": list(shipment.names), **_sizes(module, shipment), **facts,
+              "inputs": list(shipment.names), **_scale(shipment), **_sizes(module, shipment), **facts,
               **_compared(module, shipment, request, folder)}
     (folder / RECORD).write_text(json_text({"schema_version": 1, **record}) + "\n", "utf-8")
     return record
+
+
+def _scale(shipment: Shipment) -> dict[str, Any]:
+    """Where a model predicts a number: label = mean + deviation x output."""
+    scale = shipment.subnet.facts.scale
+    return {} if scale is None else {"label_mean": scale[0], "label_deviation": scale[1]}
 
 
 def _sizes(module: Any, shipment: Shipment) -> dict[str, Any]:

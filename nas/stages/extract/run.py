@@ -135,7 +135,7 @@ class _Extraction:
         costs, shares = self._prices(entry)
         facts = SubnetFacts(
             key=arch.key, task=self.config.task, run=str(self.run.path), data=self.config.data,
-            labels=prepared.labels, costs=costs, unmeasured_share=shares,
+            labels=prepared.labels, scale=prepared.scale, costs=costs, unmeasured_share=shares,
             made=(Made(stage="extract", settings=settings, metrics=finite(metrics)),))
         folder = self._folder(arch)
         for left in folder.parent.glob(f".{folder.name}.*"):  # by a process that was killed

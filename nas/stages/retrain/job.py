@@ -118,7 +118,8 @@ def _teacher(subnet: Subnet, request: RetrainRequest) -> Subnet | None:
     if found.tokenizer().get_vocab() != subnet.tokenizer().get_vocab():
         raise InputError(where, f"{request.teacher} has another vocabulary than {subnet.path}; a teacher needs the "
                                 "same: take one of the same run, or supernet")
-    if found.arch.family != student.family or found.facts.labels != subnet.facts.labels:
+    if found.arch.family != student.family or (found.facts.labels, found.facts.scale) != (
+            subnet.facts.labels, subnet.facts.scale):
         raise InputError(where, f"{request.teacher} tells other labels than {subnet.path}; a teacher needs the same")
     if found.arch.context < student.context:
         raise InputError(where, f"{request.teacher} reads {found.arch.context} tokens, {subnet.path} "

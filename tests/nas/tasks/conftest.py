@@ -10,22 +10,18 @@ import pytest
 
 from nas import tasks
 from nas.tasks import Prepared
+from nas.testing.tasks import sentence
 from search_spaces import SearchSpace, load_space
 
 SPACES = {"lm": "lm-tiny", "classification": "encoder-small", "translation": "seq2seq-small"}
-WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "seven", "wizards", "brew"]
 
 
 def small(task: str, vocab_size: int = 64, context: int = 16) -> SearchSpace:
     return dataclasses.replace(load_space(SPACES[task]), vocab_size=vocab_size, context=context)
 
 
-def sentence(i: int) -> str:
-    """Sentences that differ in words and length."""
-    return " ".join(WORDS[(i * 7 + j * (i % 5 + 1)) % len(WORDS)] for j in range(i % 6 + 1))
-
-
 Prepare = Callable[..., Prepared]
+Files = dict[str, dict[str, object]]
 
 
 @pytest.fixture
