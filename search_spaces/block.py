@@ -55,8 +55,9 @@ def canonical_block(kind: str, values: Dims, facts: Facts) -> BlockConfig:
 
 def head_facts(facts: Facts, embedding: BlockConfig) -> Facts:
     """What a head may know: also the embedding it can tie to."""
-    rank = dict(embedding.dims).get("rank", facts.width)
-    return replace(facts, rank=int(rank), projects=kinds.get(embedding.kind).projects)
+    kind, dims = kinds.get(embedding.kind), embedding.filled()
+    tables = kind.tables(dims, facts.as_dict()) if kind.tables else "words"
+    return replace(facts, rank=int(dims.get("rank", facts.width)), projects=kind.projects, tables=tables)
 
 
 def block_faults(block: BlockConfig, role: str, facts: Facts) -> tuple[Fault, ...]:

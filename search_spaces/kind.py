@@ -54,6 +54,9 @@ class Facts:
     """Width of the embedding table; known to heads only."""
     projects: bool = False
     """Whether the embedding widens its table by one linear map; known to heads only."""
+    tables: str = "words"
+    """What a head can tie to: `words`, one table of all words named `table`; `none`; or the bands of an adaptive
+    embedding, see `supernet.layers.bands`. Known to heads only."""
     residual: str = "plain"
     norm_eps: float = 0.0
     """What norms add to the variance; 0 for the norm's usual value."""
@@ -267,6 +270,7 @@ class Kind:
         over_words: head only: whether it gives one logit per word, as lm and seq2seq need.
         logits: head only: whether it gives logits, which have a loss.
         projects: embedding only: whether the table is widened by one linear map `project`.
+        tables: embedding only: maps dims and facts to the fact `tables` of heads; by default `words`.
         length: between only: by its dims, the share of the tokens that is left; None where the length stays.
         restored_by: between only: the kind of role `restore`, with the same dims, that restores the length at the end
             of the stack; empty where it stays as it is.
@@ -288,6 +292,7 @@ class Kind:
     over_words: bool = False
     logits: bool = True
     projects: bool = False
+    tables: Callable[[Dims, Mapping[str, Value]], str] | None = None
     length: Callable[[Dims], float] | None = None
     restored_by: str = ""
     words: Callable[[Mapping[str, Any], int], tuple[str, ...]] | None = None

@@ -26,7 +26,7 @@ def architecture_faults(arch: Architecture) -> Iterator[Fault]:
         if (name in FAMILIES[arch.family]) != bool(layers):
             yield Fault(name, "must have layers" if not layers else f"family {arch.family} has no {name}")
             return
-    embedding = block_faults(arch.embedding, "embedding", arch.facts(False))
+    embedding = block_faults(arch.embedding, "embedding", arch.facts(causal=arch.family != "encoder"))
     yield from _placed(embedding, "embedding")
     if not embedding:  # a head is judged beside the embedding it may tie to
         yield from _placed(block_faults(arch.head, "head", arch.head_facts()), "head")

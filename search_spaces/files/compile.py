@@ -287,7 +287,8 @@ def check(space: SearchSpace) -> list[Fault]:
             return [Fault(f"{name}.slots", f"{stack.slots} is less than the {max(blocks)} blocks of scaling.depths")]
     settings = space.every_settings()
     firsts = {first_block(scaling) for scaling in every}
-    ends = [BlockSurroundings(space.facts(chosen, False), extra) for chosen in settings for extra in firsts]
+    causal = space.family != "encoder"  # an embedding is read by all stacks
+    ends = [BlockSurroundings(space.facts(chosen, causal), extra) for chosen in settings for extra in firsts]
     faults += part_faults(space.embedding, "embedding", None, ends)
     if not faults and set(space.embedding.kind.choices()) == set(space.embedding.dims):
         faults += part_faults(space.head, "head", None, list(_head_known(space, settings, firsts)))

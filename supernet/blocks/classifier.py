@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from search_spaces.kind import Dim, Kind, Rule, Value
 from supernet.blocks.ffn import ACTIVATIONS
-from supernet.blocks.lookup import TABLE_STD
+from supernet.layers.tables import TABLE_STD
 from supernet.layout import Layout
 
 

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from search_spaces.kind import Dim, DrawnPart, Kind
 from supernet.blocks.delight import DEXTRA_DIMS, DEXTRA_RULES, canonical_dextra
-from supernet.blocks.lookup import TABLE_STD, table, widened
+from supernet.blocks.lookup import widened
 from supernet.layers.dextra import DExTra
 from supernet.layers.groups import most_groups
-from supernet.layers.tables import Table, rows, sinusoids
+from supernet.layers.tables import TABLE_STD, Table, rows, sinusoids, table
 from supernet.layout import Layout
 
 

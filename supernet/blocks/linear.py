@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from torch import Tensor, nn
 
 from search_spaces.kind import FULL, Dim, DrawnPart, Kind, Rule
-from supernet.blocks.lookup import TABLE_STD
+from supernet.layers.tables import TABLE_STD
 from supernet.layout import OWN, Core, Layout
 
 

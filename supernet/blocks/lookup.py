@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-import torch
 from torch import Tensor, nn
 
 from search_spaces.kind import FULL, Dim, DrawnPart, Kind, Rule, Value
 from supernet.layers.norms import make_norm
-from supernet.layers.tables import Table, rows, sinusoids
+from supernet.layers.tables import TABLE_STD, Table, rows, sinusoids, table
 from supernet.layout import OWN, Core, Layout
-
-TABLE_STD = 0.02
-
-
-def table(rows: int, dim: int) -> nn.Embedding:
-    """An embedding table whose values are set later, by the layout's rule."""
-    return nn.Embedding(rows, dim, _weight=torch.empty(rows, dim))
 
 
 class Lookup(nn.Module):

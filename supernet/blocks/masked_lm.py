@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from search_spaces.kind import Dim, Kind
+from search_spaces.kind import Dim, Kind, Rule
 from supernet.blocks.ffn import ACTIVATIONS
 from supernet.layers.norms import make_norm
 
@@ -38,6 +38,7 @@ KIND = Kind(
     module=MaskedLMHead,
     help="logits of masked words",
     ties=True,
+    rules=(Rule(("tables",), lambda tables: tables == "words", "it needs an embedding with one table of all words"),),
     dims=(Dim("activation", str, "activation", default="gelu", choices=tuple(ACTIVATIONS), optional=True),),
     facts=("width", "rank", "vocab_size", "norm", "norm_eps"),
 )

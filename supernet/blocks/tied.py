@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from search_spaces.kind import Dim, Kind, Rule
+from search_spaces.kind import Dim, Kind, Rule, Value
 
 
 class TiedHead(nn.Module):
@@ -42,6 +42,26 @@ class TiedHead(nn.Module):
         return self.shapes
 
 
+TIED_DIMS = (
+    Dim("projection", str, "which map leads to the table's width", default="shared", choices=("shared", "own")),
+)
+"""The dims of everything that uses the embedding's tables."""
+TIED_RULES = (
+    Rule(("projection", "projects", "rank", "width"),
+         lambda projection, projects, rank, width: projection == "own" or projects or rank == width,
+         "this embedding has no linear map to share; use own"),
+)
+
+
+def canonical_tied(dims: dict[str, Value], facts: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:
+    """Tied to bands of words it is an adaptive softmax; where there is no table of words, the head has its own."""
+    if facts["tables"] == "words":
+        return "tied", dims
+    if facts["tables"] == "none":
+        return "linear", {"head_rank": facts["rank"]}
+    return "adaptive_tied", {"projection": dims["projection"]}
+
+
 KIND = Kind(
     name="tied",
     role="head",
@@ -49,15 +69,12 @@ KIND = Kind(
     module=TiedHead,
     help="logits from the embedding's own table",
     ties=True,
-    dims=(Dim("projection", str, "which map leads to the table's width", default="shared", choices=("shared", "own")),
+    dims=(*TIED_DIMS,
           Dim("scale", bool, "whether hidden states are divided by the root of the width", default=False,
               optional=True),
           Dim("word_bias", bool, "whether every word has a bias", default=False, optional=True)),
     facts=("width", "rank", "vocab_size"),
-    rules=(
-        Rule(("projection", "projects", "rank", "width"),
-             lambda projection, projects, rank, width: projection == "own" or projects or rank == width,
-             "this embedding has no linear map to share; use own"),
-    ),
+    rules=TIED_RULES,
+    canonical=canonical_tied,
     words=lambda dims, width: ("head", "tied to the embedding"),
 )

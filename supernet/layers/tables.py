@@ -8,6 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+TABLE_STD = 0.02
+"""Start of embedding tables and output matrices."""
+
+
+def table(rows: int, dim: int) -> nn.Embedding:
+    """An embedding table whose values are set later, by the layout's rule."""
+    return nn.Embedding(rows, dim, _weight=torch.empty(rows, dim))
+
 
 class Table(nn.Module):
     """Holds a derived table as a buffer outside the state dict.
