@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,10 +16,22 @@ from search_spaces.block import BlockConfig
 from search_spaces.kind import Dim, Facts, Kind
 from search_spaces.units import Unit, make_unit
 from supernet.build import build_unit, fresh
+from supernet.layers.bands import describe_bands
 
 FACTS = Facts(width=32, context=16, vocab_size=23, n_classes=3, n_types=2, causal=False, positions="learned",
               norm="layernorm", placement="pre", bias=True, rank=32, projects=True)
 NARROW = replace(FACTS, width=16, rank=16)
+MOST_TRIED = 5_000
+"""Combinations of values that are looked through for valid ones."""
+BANDS = {"bands": 3, "first": 4, "growth": 2.0, "factor": 2}
+"""Of an adaptive embedding, for heads that tie to one."""
+
+
+def known_to(kind: Kind, facts: Facts) -> Facts:
+    """What a kind knows: the tables of an adaptive embedding, if it asks for tables."""
+    if "tables" not in kind.facts:
+        return facts
+    return replace(facts, tables=describe_bands(facts.vocab_size, facts.rank, **BANDS))
 
 
 def candidates(dim: Dim) -> list:
@@ -36,7 +49,7 @@ def candidates(dim: Dim) -> list:
 
 def is_valid(kind: Kind, config: dict, facts: Facts) -> bool:
     """Whether the kind allows these dims as they are: resolved and canonical."""
-    known = facts.as_dict()
+    known = known_to(kind, facts).as_dict()
     if kind.resolve(config, known) != config or kind.faults(config, known):
         return False
     return not kind.canonical or kind.canonical(dict(config), known) == (kind.name, config)
@@ -48,8 +61,12 @@ def combinations(lists: dict[str, list]) -> list[dict]:
 
 def valid_configs(kind: Kind, *facts: Facts, most: int = 8, seed: int = 0) -> list[dict]:
     """Up to `most` combinations of dims that the kind allows among each of these facts."""
-    tried = combinations({dim.name: candidates(dim) for dim in kind.dims})
-    random.Random(seed).shuffle(tried)
+    rng, lists = random.Random(seed), {dim.name: candidates(dim) for dim in kind.dims}
+    if math.prod(map(len, lists.values())) > MOST_TRIED:
+        tried = [{name: rng.choice(values) for name, values in lists.items()} for _ in range(MOST_TRIED)]
+    else:
+        tried = combinations(lists)
+        rng.shuffle(tried)
     good = (config for config in tried if all(is_valid(kind, config, known) for known in facts or (FACTS,)))
     return list(itertools.islice(good, most))
 
@@ -57,6 +74,7 @@ def valid_configs(kind: Kind, *facts: Facts, most: int = 8, seed: int = 0) -> li
 def modules(name: str, facts: Facts = FACTS) -> Iterator[tuple[Unit, nn.Module]]:
     """(unit, module) of several configurations, weights random."""
     kind = kinds.get(name)
+    facts = known_to(kind, facts)
     configs = valid_configs(kind, facts)
     assert configs, f"no small configuration of {name} is valid: widen tests/contracts/examples.py"
     for i, config in enumerate(configs):
@@ -85,7 +103,7 @@ def elastic_lists(kind: Kind, first: dict, second: dict) -> dict[str, list]:
 def space_data(kind: Kind, configs: list[dict]) -> dict:
     """A space at two widths whose slots each choose between two configurations' dims."""
     family = {"cross": "seq2seq", "head": "encoder" if not kind.over_words else "lm"}.get(kind.role, "lm")
-    if kind.role in ("mixer", "between") and not kind.causal:
+    if kind.role in ("embedding", "mixer", "between") and not kind.causal:
         family = "encoder"
     slots = [elastic_lists(kind, config, configs[(i + 1) % len(configs)]) for i, config in enumerate(configs)]
     by_slot = {dim.name: {"by_slot": [lists[dim.name] for lists in slots]} for dim in kind.dims}
@@ -95,6 +113,8 @@ def space_data(kind: Kind, configs: list[dict]) -> dict:
     data = {"schema_version": 1, "name": f"contract-{kind.name}", "family": family, "vocab_size": 23, "context": 16,
             "width": [16, 32], "embedding": {"lookup": {}},
             "head": {"classifier": {}} if family == "encoder" else {"linear": {}}}
+    if "tables" in kind.facts:
+        data["embedding"] = {"adaptive_lookup": BANDS}
     if kind.role in (*parts, "between"):
         parts[kind.role] = {kind.name: by_slot}
     else:

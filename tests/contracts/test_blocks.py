@@ -16,6 +16,7 @@ from search_spaces.files.loader import space_from_data
 from search_spaces.units import SUBLAYERS, after, make_unit
 from supernet.build import build_unit
 from supernet.call import Call, Record
+from supernet.train.losses import label_loss, soft_loss
 from tests.contracts.examples import FACTS, NARROW, all_kinds, hidden, modules, space_data, valid_configs
 from tests.parity import Report, compare, randomised
 
@@ -79,6 +80,18 @@ def test_a_head_that_scores_words_scores_all_of_them(name):
         assert logits.isfinite().all()
         if kinds.get(name).over_words:
             assert logits.shape == (2, 9, FACTS.vocab_size)
+
+
+@pytest.mark.parametrize("name", [name for name in all_kinds("head") if kinds.get(name).over_words])
+def test_a_head_over_words_learns_from_labels_and_from_a_teacher(name):
+    for _, module in list(modules(name))[:2]:
+        tied = {key: torch.randn(shape) for key, shape in getattr(module, "tied_shapes", dict)().items()}
+        labels = torch.arange(18) % FACTS.vocab_size
+        targets = torch.rand(18, FACTS.vocab_size).softmax(-1)
+        for loss, goal in ((label_loss, labels), (soft_loss, targets)):
+            x = hidden().requires_grad_()
+            loss(module(x, None, tied).flatten(0, 1), goal).backward()
+            assert x.grad.isfinite().all() and x.grad.any()
 
 
 @pytest.mark.parametrize("name", EVERY)
