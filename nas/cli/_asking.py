@@ -13,8 +13,8 @@ from nas.terminal.tables import table
 from search_spaces import InputError
 
 if TYPE_CHECKING:
-    from nas.pipeline.answers import Data
     from nas.pipeline.init import Question
+    from nas.tasks.guessing import Guess
 
 CELL = 50
 """Characters of a cell that are shown."""
@@ -51,7 +51,7 @@ class Asking:
             except InputError as error:
                 self._print("; ".join(fault.says for fault in error.faults))
 
-    def show(self, data: Data) -> None:
+    def show(self, data: Guess) -> None:
         """The first rows and the options."""
         if data.says:
             self._print(f"{data.data.get('train', 'data')}: {data.says}"

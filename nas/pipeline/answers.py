@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
 from nas import tasks
@@ -22,25 +22,8 @@ LARGE_BYTES = 20_000_000
 """Files of this size fill any vocabulary."""
 
 
-@dataclass(frozen=True)
-class Data:
-    """Data as they were understood.
-
-    Args:
-        says: the format, in words.
-        columns: the names of the columns of `rows`.
-    """
-
-    task: str
-    data: dict[str, str]
-    says: str = ""
-    columns: Row = ()
-    rows: list[Row] = field(default_factory=list)
-    notes: tuple[str, ...] = ()
-
-
 def data_of(paths: Sequence[str], options: Mapping[str, str], task: str | None, ask: Answer,
-            say: Callable[[Data], None]) -> Data:
+            say: Callable[[Guess], None]) -> Guess:
     """The options of files; asks only for what the files leave open, and checks that they can be read.
 
     Args:
@@ -57,17 +40,17 @@ def data_of(paths: Sequence[str], options: Mapping[str, str], task: str | None, 
             raise InputError(Option("data"), "names no file; give a file or folder beside the options")
         name = task or ask("task", "Task?", "lm", tuple(sorted(tasks.names())))
         tasks.get(name).check_data(options)
-        return Data(name, options, "as given")
+        return Guess("as given", name, options)
     found = guess(paths, task)
     kept = {key: value for key, value in found.data.items() if key not in options}
     if "pattern" in options or "format" in options:
         kept = {key: value for key, value in kept.items() if key in SPLITS or key == "encoding"}
-    say(Data(found.task, found.data, found.says, found.columns, found.rows, found.notes))
+    say(found)
     name = task or _task(found, ask)
     picked = {**kept, **_columns(found, tasks.get(name), ask, options), **options}
     checked, notes = _checked(tasks.get(name), picked, options)
-    say(Data(name, checked, notes=notes))
-    return Data(name, checked, found.says, found.columns, found.rows, notes)
+    say(Guess("", name, checked, notes=notes))
+    return replace(found, task=name, data=checked, notes=notes)
 
 
 def _is_there(path: str) -> bool:

@@ -52,18 +52,6 @@ def _is_there(config: PipelineConfig) -> bool:
         return False
 
 
-def _name(config: PipelineConfig) -> Iterator[Fault]:
-    yield from _refused("run", RunDir, config.run)
-
-
-def _space(config: PipelineConfig) -> Iterator[Fault]:
-    yield from _refused("space", load_space, config.space)
-
-
-def _task(config: PipelineConfig) -> Iterator[Fault]:
-    yield from _refused("task", tasks.get, config.task)
-
-
 def _family(config: PipelineConfig) -> Iterator[Fault]:
     yield from _refused("task", tasks.get(config.task).check, load_space(config.space))
 
@@ -205,12 +193,11 @@ def _retrain(config: PipelineConfig) -> Iterator[Fault]:
 
 
 def _export(config: PipelineConfig) -> Iterator[Fault]:
+    def check(name: str, int8: bool) -> None:
+        ExportRequest("", name, int8).check_available()
+
     for i, each in enumerate(config.export):
-        yield from _refused(f"export.{i}", _check_export, each.format, each.int8)
-
-
-def _check_export(name: str, int8: bool) -> None:
-    ExportRequest("", name, int8).check_available()
+        yield from _refused(f"export.{i}", check, each.format, each.int8)
 
 
 def _refused(key: str, attempt: Callable[..., object], *given: object) -> Iterator[Fault]:
@@ -249,9 +236,12 @@ SECTIONS = {"profile": "devices", "train": "training", "search": "search", "extr
             "export": "export"}
 """The key of the file that holds the settings of a stage."""
 CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
-    (("run",), _name), (("space",), _space), (("task",), _task), (("training",), _training), (("devices",), _devices),
-    (("devices", "space"), _conditions), (("search", "task"), _search), (("search", "task", "space"), _applicable),
-    (("pick", "task"), _pick), (("task", "devices"), _prices), (("retrain",), _retrain), (("export",), _export))
+    (("run",), lambda config: _refused("run", RunDir, config.run)),
+    (("space",), lambda config: _refused("space", load_space, config.space)),
+    (("task",), lambda config: _refused("task", tasks.get, config.task)),
+    (("training",), _training), (("devices",), _devices), (("devices", "space"), _conditions),
+    (("search", "task"), _search), (("search", "task", "space"), _applicable), (("pick", "task"), _pick),
+    (("task", "devices"), _prices), (("retrain",), _retrain), (("export",), _export))
 """Each with the keys that it reads, those it builds on before it."""
 NEW: tuple[tuple[tuple[str, ...], Check], ...] = (
     (("run",), _folder), (("task", "space"), _family), (("data", "task"), _data))

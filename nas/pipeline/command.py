@@ -161,12 +161,12 @@ def _do(step: PlannedStage, record: PipelineRecord, work: PipelineState) -> floa
     before = known.seconds if known is not None and step.does == "resume" else 0.0
     record.put(name, Entry(inputs=step.inputs, state="begun", seconds=before))
     try:
-        made = step.stage.do(work)
+        made = tuple(step.stage.do(work) or ())
     finally:
         seconds = time.monotonic() - start
         record.put(name, Entry(inputs=step.inputs, state="begun", seconds=before + seconds))
-    work.subnets[name] = tuple(made)
-    record.put(name, Entry(inputs=step.inputs, state="done", seconds=before + seconds, output=tuple(made)))
+    work.subnets[name] = made
+    record.put(name, Entry(inputs=step.inputs, state="done", seconds=before + seconds, output=made))
     return seconds
 
 

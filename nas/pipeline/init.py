@@ -14,11 +14,12 @@ from nas.core.availability import why_not
 from nas.core.commands import flag, shell_command
 from nas.core.progress import StageProgress
 from nas.core.run_dir import folder_of_run, write_text
-from nas.pipeline.answers import Answer, Data, data_of, fitting_vocab
+from nas.pipeline.answers import Answer, data_of, fitting_vocab
 from nas.pipeline.reading import parse_pipeline
 from nas.stages.devices.request import DevicesRequest
 from nas.stages.devices.run import run as list_devices
 from nas.tasks.base import Task
+from nas.tasks.guessing import Guess
 from search_spaces import InputError, load_space, shipped_spaces
 from search_spaces.errors import Command
 
@@ -98,7 +99,7 @@ class Given:
     answers: Mapping[str, str] = field(default_factory=dict)
 
 
-def write_config(path: Path, ask: Ask, given: Given = Given(), say: Callable[[Data], None] = lambda _: None) -> Path:
+def write_config(path: Path, ask: Ask, given: Given = Given(), say: Callable[[Guess], None] = lambda _: None) -> Path:
     """Ask, and write the file. Raises InputError where it exists or an answer is wrong: nothing is written then.
 
     Args:
@@ -118,7 +119,7 @@ def write_config(path: Path, ask: Ask, given: Given = Given(), say: Callable[[Da
     run = answer(Question("run", "Name of the run?", "first", check=folder_of_run))
     asked: Answer = lambda key, text, default, allowed: answer(Question(  # noqa: E731
         key, text, default, allowed, lambda value: _one_of(key, value, allowed)))
-    found = Data("", {})
+    found = Guess("", "", {})
     if given.paths or given.data:
         found = data_of(given.paths, given.data, given.answers.get("task"), asked, say)
     task = tasks.get(found.task or answer(Question("task", "Task?", "lm", tuple(sorted(tasks.names())), tasks.get)))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 from rich.console import Console
 
@@ -17,11 +16,27 @@ from nas.core.durations import parse_time
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir
 from nas.pipeline.config import PipelineConfig
+from nas.stages.export import run as exporting
+from nas.stages.export.request import ExportRequest
+from nas.stages.extract import run as extracting
+from nas.stages.extract.request import ExtractRequest
+from nas.stages.measure import run as measuring
+from nas.stages.measure.request import MeasureRequest
+from nas.stages.profile import run as profiling
+from nas.stages.profile.request import ProfileRequest
+from nas.stages.report import run as reporting
+from nas.stages.report.request import ReportRequest
+from nas.stages.retrain import run as retraining
+from nas.stages.retrain.request import RetrainRequest
+from nas.stages.search import run as searching
+from nas.stages.search.request import SearchRequest
+from nas.stages.train import run as training
+from nas.stages.train.request import TrainRequest
 from search_spaces import InputError
 from search_spaces.errors import Option
 
-if TYPE_CHECKING:
-    from nas.stages.retrain.request import RetrainRequest
+TRAINED = ("checkpoints", "metrics.csv", "tensorboard", "supernet.safetensors")
+"""What a training writes to the run's folder."""
 
 
 @dataclass
@@ -53,301 +68,107 @@ class PipelineState:
         """The folders of what they are compared with."""
         return self.subnets.get("plain", ())
 
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """The names of the devices."""
-        return tuple(each.device for each in self.config.devices)
 
+@dataclass
+class Stage:
+    """One stage.
 
-class Stage(ABC):
-    """One stage; `needs` are the stages whose results it reads."""
+    Args:
+        do: does it, or resumes it; returns the folders of subnets it made. Raises InputError, Stopped.
+        needs: the stages whose results it reads.
+        settings: what of the config decides it, as plain data.
+        wanted: whether a config asks for it.
+        undo: puts aside what an earlier one made, where it would be resumed.
+    """
 
-    name: ClassVar[str]
-    needs: ClassVar[tuple[str, ...]] = ()
+    name: str
+    do: Callable[[PipelineState], Sequence[str] | None]
+    needs: tuple[str, ...] = ()
+    settings: Callable[[PipelineConfig], Any] = lambda config: None
+    wanted: Callable[[PipelineConfig], bool] = lambda config: True
+    undo: Callable[[PipelineState], None] = lambda work: None
 
-    def wanted(self, config: PipelineConfig) -> bool:
-        """Whether a config asks for it."""
-        return True
 
-    @abstractmethod
-    def settings(self, config: PipelineConfig) -> Any:
-        """What of the config decides it, as plain data."""
+def _prepare(work: PipelineState) -> None:
+    training.begin(work.run.name, work.config.run_config(), work.progress)
 
-    @abstractmethod
-    def do(self, work: PipelineState) -> Sequence[str]:
-        """Do it, or go on with it; gives the folders of subnets it made. Raises InputError, Stopped."""
 
-    def undo(self, work: PipelineState) -> None:  # noqa: B027 - nothing by default
-        """Put aside what an earlier one made, where it would be gone on with."""
+def _profile(work: PipelineState) -> None:
+    """Profile what has no prices yet, and check it where requested; other runs may rely on the prices there are."""
+    space = str(work.run.path)
+    for each in work.config.devices:
+        request = ProfileRequest(each.device, space, parse_time(each.budget))
+        requests = [replace(request, check=True, n=each.check)] if each.check else []
+        if profiling.is_profiled(each.device, space):
+            work.progress.note(f"{each.device} was profiled for this space before, which is kept; "
+                               f"{Option('from')} profile measures it again")
+        else:
+            requests.insert(0, request)
+        for each_request in requests:
+            work.show(profiling.run(each_request, work.progress))
 
 
-class Prepare(Stage):
-    """The run's folder and its data."""
+def _train(work: PipelineState) -> None:
+    if not work.run.weights_path.is_file():
+        work.show(training.run(TrainRequest(resume=work.run.name), work.progress))
 
-    name = "prepare"
 
-    def settings(self, config: PipelineConfig) -> Any:
-        """The space, the data and the training."""
-        return config.run_config().model_dump(mode="json")
+def _undo_training(work: PipelineState) -> None:
+    there = [work.run.path / name for name in TRAINED if (work.run.path / name).exists()]
+    aside = free(work.run.path / "trainings" / "1") if there else work.run.path
+    for path in there:
+        aside.mkdir(parents=True, exist_ok=True)
+        shutil.move(path, aside / path.name)
 
-    def do(self, work: PipelineState) -> Sequence[str]:
-        """Make the run, unless it is there."""
-        from nas.stages.train.run import begin
 
-        begin(work.run.name, work.config.run_config(), work.progress)
-        return ()
+def _search(work: PipelineState) -> None:
+    settings = {} if (work.run.path / "search.yaml").is_file() else work.config.search_settings()
+    work.show(searching.run(SearchRequest.of(work.run.name, settings), work.progress))
 
-    def undo(self, work: PipelineState) -> None:
-        """The whole run goes aside."""
-        if work.run.path.exists():
-            put_aside(work.run.path, work)
 
+def _extract(work: PipelineState) -> Sequence[str]:
+    folders: dict[str, None] = {}
+    for each in work.config.pick:
+        result = extracting.run(ExtractRequest(work.run.name, each.choice()), work.progress)
+        work.show(result)
+        folders |= dict.fromkeys(str(subnet.path) for subnet in result.subnets)
+    return list(folders)
 
-class Profile(Stage):
-    """A latency table of every device, with the vocabulary that the data need."""
 
-    name, needs = "profile", ("prepare",)
+def _retrain(work: PipelineState) -> Sequence[str]:
+    assert work.config.retrain is not None, "see wanted"
+    return [_retrained(work.config.retrain.request(path), work) for path in work.subnets["extract"]]
 
-    def wanted(self, config: PipelineConfig) -> bool:
-        """With devices."""
-        return bool(config.devices)
 
-    def settings(self, config: PipelineConfig) -> Any:
-        """The devices."""
-        return [each.model_dump() for each in config.devices]
+def _plain(work: PipelineState) -> Sequence[str]:
+    """Extract the ends of the space, and train them from scratch."""
+    steps = {"steps": work.config.all_steps()}
+    result = extracting.run(ExtractRequest(work.run.name), work.progress)
+    ends = dict.fromkeys(str(each.path) for each in result.subnets)
+    return [_retrained(RetrainRequest(subnet=path, init="scratch", teacher="none", training=steps,
+                                      out=f"{path}-plain"), work) for path in ends]
 
-    def do(self, work: PipelineState) -> Sequence[str]:
-        """Profile what has no prices yet, and check it where asked to; other runs may rely on the prices there are."""
-        from nas.stages.profile.request import ProfileRequest
-        from nas.stages.profile.run import is_profiled, run
 
-        space = str(work.run.path)
-        for each in work.config.devices:
-            request = ProfileRequest(each.device, space, parse_time(each.budget))
-            requests = [replace(request, check=True, n=each.check)] if each.check else []
-            if is_profiled(each.device, space):
-                work.progress.note(f"{each.device} was profiled for this space before, which is kept; "
-                                   f"{Option('from')} profile measures it again")
-            else:
-                requests.insert(0, request)
-            for each_request in requests:
-                work.show(run(each_request, work.progress))
-        return ()
+def _retrained(request: RetrainRequest, work: PipelineState) -> str:
+    """The folder of a subnet after its retraining."""
+    result = retraining.run(request, work.progress)
+    work.show(result)
+    return str(result.subnets[0].after.path)
 
-    def undo(self, work: PipelineState) -> None:
-        """The profiles go aside."""
-        for name in work.devices:
-            if (folder_of(name) / "profile.yaml").is_file():
-                put_aside(folder_of(name), work)
 
+def _export(work: PipelineState) -> None:
+    for path in work.picked:
+        for each in work.config.export:
+            work.show(exporting.run(ExportRequest(path, each.format, each.int8), work.progress))
 
-class Train(Stage):
-    """The supernet."""
 
-    name, needs = "train", ("prepare",)
-    FILES = ("checkpoints", "metrics.csv", "tensorboard", "supernet.safetensors")
+def _measure(work: PipelineState) -> None:
+    request = MeasureRequest((*work.picked, *work.plain), tuple(measurable(work.config)))
+    work.show(measuring.run(request, work.progress))
 
-    def settings(self, config: PipelineConfig) -> Any:
-        """Nothing of its own: see `Prepare`."""
-        return None
 
-    def do(self, work: PipelineState) -> Sequence[str]:
-        """Train to the end."""
-        from nas.stages.train.request import TrainRequest
-        from nas.stages.train.run import run
-
-        if not work.run.weights_path.is_file():
-            work.show(run(TrainRequest(resume=work.run.name), work.progress))
-        return ()
-
-    def undo(self, work: PipelineState) -> None:
-        """What was trained goes aside."""
-        there = [work.run.path / name for name in self.FILES if (work.run.path / name).exists()]
-        aside = free(work.run.path / "trainings" / "1") if there else work.run.path
-        for path in there:
-            aside.mkdir(parents=True, exist_ok=True)
-            shutil.move(path, aside / path.name)
-
-
-class SearchStage(Stage):
-    """Pareto-optimal architectures."""
-
-    name, needs = "search", ("profile", "train")
-
-    def settings(self, config: PipelineConfig) -> Any:
-        """The search's own."""
-        return config.search_settings()
-
-    def do(self, work: PipelineState) -> Sequence[str]:
-        """Search to the end."""
-        from nas.stages.search.request import SearchRequest
-        from nas.stages.search.run import run
-
-        settings = {} if (work.run.path / "search.yaml").is_file() else work.config.search_settings()
-        work.show(run(SearchRequest.of(work.run.name, settings), work.progress))
-        return ()
-
-    def undo(self, work: PipelineState) -> None:
-        """The older search goes aside; what it evaluated is still known."""
-        from nas.stages.search.run import put_aside as aside
-
-        aside(work.run, work.progress)
-
-
-class ExtractStage(Stage):
-    """The picked architectures as models of their own."""
-
-    name, needs = "extract", ("search",)
-
-    def settings(self, config: PipelineConfig) -> Any:
-        """How they are picked."""
-        return [each.model_dump() for each in config.pick]
-
-    def do(self, work: PipelineState) -> Sequence[str]:
-        """Pick and cut out."""
-        from nas.stages.extract.request import ExtractRequest
-        from nas.stages.extract.run import run
-
-        folders: dict[str, None] = {}
-        for each in work.config.pick:
-            result = run(ExtractRequest(work.run.name, each.choice()), work.progress)
-            work.show(result)
-            folders |= dict.fromkeys(str(subnet.path) for subnet in result.subnets)
-        return list(folders)
-
-    def undo(self, work: PipelineState) -> None:
-        """Subnets of other weights go aside."""
-        for path in work.subnets.get("extract", ()):
-            if Path(path).exists():
-                put_aside(Path(path), work)
-
-
-class Retrain(Stage):
-    """What was picked, trained on its own."""
-
-    name, needs = "retrain", ("extract",)
-
-    def wanted(self, config: PipelineConfig) -> bool:
-        """Unless it is null."""
-        return config.retrain is not None
-
-    def settings(self, config: PipelineConfig) -> Any:
-        """The retraining's own."""
-        return config.retrain.model_dump() if config.retrain else None
-
-    def do(self, work: PipelineState) -> Sequence[str]:
-        """Retrain one after the other."""
-        assert work.config.retrain is not None, "see wanted"
-        return [_retrained(work.config.retrain.request(path), work) for path in work.subnets["extract"]]
-
-    def undo(self, work: PipelineState) -> None:
-        """Retrained subnets go aside."""
-        for path in work.subnets.get("retrain", ()):
-            if Path(path).exists():
-                put_aside(Path(path), work)
-
-
-class Plain(Stage):
-    """The ends of the space trained from scratch, to compare with."""
-
-    name, needs = "plain", ("profile", "train")
-
-    def wanted(self, config: PipelineConfig) -> bool:
-        """Where asked for."""
-        return config.plain
-
-    def settings(self, config: PipelineConfig) -> Any:
-        """For how many steps."""
-        return config.all_steps()
-
-    def do(self, work: PipelineState) -> Sequence[str]:
-        """Cut them out, and train them one after the other."""
-        from nas.stages.extract.request import ExtractRequest
-        from nas.stages.extract.run import run
-        from nas.stages.retrain.request import RetrainRequest
-
-        training = {"steps": work.config.all_steps()}
-        result = run(ExtractRequest(work.run.name), work.progress)
-        ends = dict.fromkeys(str(each.path) for each in result.subnets)
-        return [_retrained(RetrainRequest(subnet=path, init="scratch", teacher="none", training=training,
-                                          out=f"{path}-plain"), work) for path in ends]
-
-    def undo(self, work: PipelineState) -> None:
-        """They go aside."""
-        for path in (*work.plain, *(path.removesuffix("-plain") for path in work.plain)):
-            if Path(path).exists():
-                put_aside(Path(path), work)
-
-
-class Export(Stage):
-    """What is shipped, in every format."""
-
-    name, needs = "export", ("extract", "retrain")
-
-    def wanted(self, config: PipelineConfig) -> bool:
-        """With formats."""
-        return bool(config.export)
-
-    def settings(self, config: PipelineConfig) -> Any:
-        """The formats."""
-        return [each.model_dump() for each in config.export]
-
-    def do(self, work: PipelineState) -> Sequence[str]:
-        """Write and compare every format."""
-        from nas.stages.export.request import ExportRequest
-        from nas.stages.export.run import run
-
-        for path in work.picked:
-            for each in work.config.export:
-                work.show(run(ExportRequest(path, each.format, each.int8), work.progress))
-        return ()
-
-
-class MeasureStage(Stage):
-    """What is shipped, timed on every device."""
-
-    name, needs = "measure", ("extract", "retrain", "plain", "profile")
-
-    def wanted(self, config: PipelineConfig) -> bool:
-        """With devices that are not estimated."""
-        return config.measure and bool(measurable(config))
-
-    def settings(self, config: PipelineConfig) -> Any:
-        """Nothing of its own."""
-        return None
-
-    def do(self, work: PipelineState) -> Sequence[str]:
-        """Measure all of them in one session of each device."""
-        from nas.stages.measure.request import MeasureRequest
-        from nas.stages.measure.run import run
-
-        work.show(run(MeasureRequest((*work.picked, *work.plain), tuple(measurable(work.config))), work.progress))
-        return ()
-
-
-class ReportStage(Stage):
-    """The page that shows it all."""
-
-    name = "report"
-    needs = ("prepare", "profile", "train", "search", "extract", "retrain", "plain", "export", "measure")
-
-    def settings(self, config: PipelineConfig) -> Any:
-        """Nothing of its own."""
-        return None
-
-    def do(self, work: PipelineState) -> Sequence[str]:
-        """Write it."""
-        from nas.core.progress import StageProgress
-        from nas.stages.report.request import ReportRequest
-        from nas.stages.report.run import run
-
-        run(ReportRequest(work.run.name), StageProgress())
-        return ()
-
-
-STAGES: tuple[Stage, ...] = (Prepare(), Profile(), Train(), SearchStage(), ExtractStage(), Retrain(), Plain(), Export(),
-                             MeasureStage(), ReportStage())
-"""In the order they are done."""
+def _report(work: PipelineState) -> None:
+    reporting.run(ReportRequest(work.run.name), StageProgress())
 
 
 def measurable(config: PipelineConfig) -> list[str]:
@@ -355,24 +176,11 @@ def measurable(config: PipelineConfig) -> list[str]:
     return [each.device for each in config.devices if not load_profile(each.device).estimated]
 
 
-def _retrained(request: RetrainRequest, work: PipelineState) -> str:
-    """The folder of a subnet after its retraining. Raises InputError, Stopped."""
-    from nas.stages.retrain.run import run
-
-    result = run(request, work.progress)
-    work.show(result)
-    return str(result.subnets[0].after.path)
-
-
-def names() -> tuple[str, ...]:
-    """What the stages are called."""
-    return tuple(stage.name for stage in STAGES)
-
-
 def after(first: str) -> list[str]:
     """A stage and those that read its results, directly or not. Raises InputError where there is none."""
-    if first not in names():
-        raise InputError(Option("from"), f"{first!r} is no stage; allowed: {', '.join(names())}")
+    names = [stage.name for stage in STAGES]
+    if first not in names:
+        raise InputError(Option("from"), f"{first!r} is no stage; allowed: {', '.join(names)}")
     found = [first]
     for stage in STAGES:
         if set(stage.needs) & set(found) and stage.name not in found:
@@ -380,11 +188,12 @@ def after(first: str) -> list[str]:
     return found
 
 
-def put_aside(path: Path, work: PipelineState) -> None:
-    """Rename a folder so that its name is free."""
-    aside = free(path.with_name(f"{path.name}-old-1"))
-    path.rename(aside)
-    work.progress.note(f"what was in {path} is in {aside} now")
+def put_aside(paths: Iterable[str | Path], work: PipelineState) -> None:
+    """Rename the folders that exist, so that their names are free."""
+    for path in filter(Path.exists, map(Path, paths)):
+        aside = free(path.with_name(f"{path.name}-old-1"))
+        path.rename(aside)
+        work.progress.note(f"what was in {path} is in {aside} now")
 
 
 def free(path: Path) -> Path:
@@ -392,3 +201,30 @@ def free(path: Path) -> Path:
     stem = path.name.rstrip("0123456789")
     number = next(n for n in range(1, 10**6) if not path.with_name(f"{stem}{n}").exists())
     return path.with_name(f"{stem}{number}")
+
+
+STAGES = (
+    Stage("prepare", _prepare, settings=lambda config: config.run_config().model_dump(mode="json"),
+          undo=lambda work: put_aside([work.run.path], work)),
+    Stage("profile", _profile, ("prepare",), lambda config: [each.model_dump() for each in config.devices],
+          wanted=lambda config: bool(config.devices),
+          undo=lambda work: put_aside([folder for each in work.config.devices if
+                                       ((folder := folder_of(each.device)) / "profile.yaml").is_file()], work)),
+    Stage("train", _train, ("prepare",), undo=_undo_training),
+    Stage("search", _search, ("profile", "train"), PipelineConfig.search_settings,
+          undo=lambda work: searching.put_aside(work.run, work.progress)),
+    Stage("extract", _extract, ("search",), lambda config: [each.model_dump() for each in config.pick],
+          undo=lambda work: put_aside(work.subnets.get("extract", ()), work)),
+    Stage("retrain", _retrain, ("extract",), lambda config: config.retrain.model_dump() if config.retrain else None,
+          wanted=lambda config: config.retrain is not None,
+          undo=lambda work: put_aside(work.subnets.get("retrain", ()), work)),
+    Stage("plain", _plain, ("profile", "train"), PipelineConfig.all_steps, wanted=lambda config: config.plain,
+          undo=lambda work: put_aside([*work.plain, *(path.removesuffix("-plain") for path in work.plain)], work)),
+    Stage("export", _export, ("extract", "retrain"), lambda config: [each.model_dump() for each in config.export],
+          wanted=lambda config: bool(config.export)),
+    Stage("measure", _measure, ("extract", "retrain", "plain", "profile"),
+          wanted=lambda config: config.measure and bool(measurable(config))),
+    Stage("report", _report,
+          ("prepare", "profile", "train", "search", "extract", "retrain", "plain", "export", "measure")),
+)
+"""In the order they are done."""
