@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 import warnings
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import ray
 
-from nas.core.events import add_event
-
+EVENTS = "events.jsonl"
+"""In a run's folder: a line of JSON for everything that happened to the run beside its results."""
 LOOK_S, ANSWER_S = 5.0, 0.5
 """Seconds between looks at which machines there are, and within which one takes a connection."""
 
@@ -51,7 +54,10 @@ class Nodes:
         why = " ".join(str(node.get("DeathReasonMessage") or "its Ray process does not run any more").split())[:200]
         says = (f"the machine {name} ({address}, node {node['NodeID'][:8]}) left the Ray cluster during {self.stage}: "
                 f"{why}; its work is done again elsewhere, machines left: {left}")
-        add_event(self.folder, "node_left", self.stage, says)
+        event = {"schema_version": 1, "time": datetime.now().astimezone().isoformat(timespec="seconds"),
+                 "kind": "node_left", "stage": self.stage, "says": says}
+        with suppress(OSError), (self.folder / EVENTS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(event) + "\n")
         warnings.warn(says, NodeWarning, stacklevel=2)
 
 

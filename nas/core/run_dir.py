@@ -147,10 +147,6 @@ class RunDir:
     def _space_sha256(self) -> str:
         return hashlib.sha256((self.path / "space.yaml").read_bytes()).hexdigest()
 
-    def write_config(self, config: RunConfig) -> None:
-        """Replace the config: what does not touch the weights may change."""
-        write_text(self.config_path, config.to_yaml())
-
     def read_manifest(self) -> dict[str, Any]:
         """What went in; nothing where no stage has written it yet. Raises InputError for a damaged file."""
         path = self.path / "manifest.json"

@@ -9,11 +9,11 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from nas.core.config import unknown_setting
+from nas.core.config import faults_of
 from nas.core.measures import Limit, Measure, devices_of, parse_all, parse_limits
 from nas.tasks.base import Task
 from search_spaces import Fault, InputError
-from search_spaces.errors import Command, Option, shown
+from search_spaces.errors import Command, Option
 from search_spaces.files.reading import read_yaml
 
 FREE = ("trials", "inputs")
@@ -91,16 +91,7 @@ def make_search(settings: object, where: str) -> SearchConfig:
     try:
         return SearchConfig.model_validate(settings)
     except ValidationError as error:
-        raise InputError(where, list(_faults(error))) from None
-
-
-def _faults(error: ValidationError) -> Iterator[Fault]:
-    for item in error.errors():
-        key = ".".join(str(part) for part in item["loc"])
-        if item["type"] == "extra_forbidden":
-            yield Fault(key, unknown_setting(key, SearchConfig.model_fields))
-        else:
-            yield Fault(key, f"{shown(item['input'])} is not allowed: {item['msg'][0].lower()}{item['msg'][1:]}")
+        raise InputError(where, list(faults_of(error, SearchConfig))) from None
 
 
 def _shown(value: object) -> str:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
@@ -95,7 +94,8 @@ class Study:
             where = f"{self.path}, trial {trial.number}"
             checked(_Attributes, trial.user_attrs, where, REMEDY)
             if trial.params.keys() != self.distributions.keys() or not all(
-                    trial.params[name] in choices_of(each) for name, each in self.distributions.items()):
+                    trial.params[name] in each.choices  # type: ignore[attr-defined]  # all genes are choices
+                    for name, each in self.distributions.items()):
                 raise InputError(str(self.path), f"trial {trial.number} is not of this search; {REMEDY}")
             values = trial.values or ()
             if trial.state == TrialState.COMPLETE and not (len(values) == len(names) and np.isfinite(values).all()):
@@ -148,26 +148,12 @@ def open_study(path: Path, objectives: Sequence[Measure], space: SearchSpace) ->
 
 def read_trials(path: Path, objectives: Sequence[Measure], space: SearchSpace) -> list[FrozenTrial]:
     """The finished trials of a journal, also while another process adds to it. Raises InputError."""
-    with copied(path) as copy:
-        return open_study(copy, objectives, space).finished
-
-
-@contextmanager
-def copied(path: Path) -> Iterator[Path]:
-    """What is whole of a journal, for whoever only reads: a search may be writing to it. Raises InputError."""
     if not path.is_file():
         raise InputError(str(path.parent), f"has not been searched; run {Command('search', path.parent.name)}")
     with tempfile.TemporaryDirectory() as folder:
-        content = read_bytes(path, REMEDY)
-        copy = Path(folder, path.name)
+        content, copy = read_bytes(path, REMEDY), Path(folder, path.name)
         copy.write_bytes(content[: content.rfind(b"\n") + 1])
-        yield copy
-
-
-def choices_of(distribution: BaseDistribution) -> tuple[Any, ...]:
-    """The values of a gene."""
-    assert isinstance(distribution, CategoricalDistribution)
-    return tuple(distribution.choices)
+        return open_study(copy, objectives, space).finished
 
 
 def cut_back(path: Path) -> None:

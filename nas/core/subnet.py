@@ -121,7 +121,8 @@ class Subnet:
     def open(cls, name: str) -> Subnet:
         """A subnet by its folder, or by RUN/KEY with as much of the key as makes it unique. Raises InputError."""
         path = _folder(name)
-        arch, facts = load_architecture(path), _read_facts(path / FACTS)
+        arch = load_architecture(path)
+        facts = checked(SubnetFacts, read_json(path / FACTS, REMEDY), str(path / FACTS), REMEDY)
         if arch.key != facts.key:
             raise InputError(str(path / ARCHITECTURE), f"is the architecture {arch.key[:12]}, but {FACTS} is of "
                                                        f"{facts.key[:12]}; {REMEDY}")
@@ -260,10 +261,6 @@ def _named(key: str, there: Sequence[Path]) -> list[Path]:
             [each for each in there if each.name.startswith(begins) and each.name.partition("-")[2] == ends],
             [each for each in there if each.name.startswith(key)])
     return next(filter(None, ways), [])
-
-
-def _read_facts(path: Path) -> SubnetFacts:
-    return checked(SubnetFacts, read_json(path, REMEDY), str(path), REMEDY)
 
 
 def finite(metrics: dict[str, float]) -> dict[str, float | None]:

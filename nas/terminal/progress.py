@@ -49,7 +49,6 @@ class TerminalProgress(StageProgress):
             self.note(error.marked)
 
     def note(self, text: str) -> None:
-        """See StageProgress."""
         self.console.print(command_line(text), markup=False, soft_wrap=True)
 
     def status(self, text: str) -> None:
@@ -62,7 +61,6 @@ class TerminalProgress(StageProgress):
             self._status.update(command_line(text))
 
     def show(self, result: object) -> None:
-        """See StageProgress."""
         if self._view is not None:
             self.console.print(self._view(result))
 
@@ -75,7 +73,6 @@ class TerminalProgress(StageProgress):
         return _BarTask(self._bar, self._bar.add(what, total, int(done)))
 
     def training(self, what: str, steps: int, start: int = 0) -> TrainingProgress:
-        """See StageProgress."""
         self.finish()
         bar = Bar(self.console, steps, start, what)
         self._bar = bar.bar
@@ -83,12 +80,10 @@ class TerminalProgress(StageProgress):
         return bar
 
     def stop(self) -> bool:
-        """See StageProgress."""
         return self._request()
 
     @contextmanager
     def breakable(self) -> Iterator[None]:
-        """See StageProgress."""
         self._request.breaks_off = True
         try:
             yield
@@ -96,7 +91,6 @@ class TerminalProgress(StageProgress):
             self._request.breaks_off = False
 
     def finish(self) -> None:
-        """See StageProgress."""
         if self._bar is not None:
             self._bar.stop()
         if self._status is not None:
@@ -111,19 +105,15 @@ class _BarTask(ProgressTask):
         self.bar, self.id = bar, task
 
     def move(self, by: float = 1) -> None:
-        """See ProgressTask."""
         self.bar.move(self.id, by)
 
     def move_to(self, done: float) -> None:
-        """See ProgressTask."""
         self.bar.move_to(self.id, done)
 
     def say(self, figures: str) -> None:
-        """See ProgressTask."""
         self.bar.say(self.id, figures)
 
     def finish(self) -> None:
-        """See ProgressTask."""
         self.bar.finish(self.id)
 
 
@@ -143,7 +133,6 @@ class Bar(TrainingProgress):
         self._show(report.step + 1, dict(zip(report.names, report.losses)))
 
     def on_rows(self, rows: Iterable[MetricRow]) -> None:
-        """See TrainingProgress."""
         values: dict[str, float] = {}
         step = 0
         for row in rows:

@@ -148,9 +148,7 @@ class QualityKind(MeasureKind):
         self.name = self.label = name
 
     def price(self, arch: Architecture, at: PriceConditions) -> float:
-        """See MeasureKind."""
         raise TypeError(f"{self.name} has to be evaluated")
 
     def show(self, value: float) -> str:
-        """See MeasureKind."""
         return f"{value:.4f}"

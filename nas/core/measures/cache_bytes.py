@@ -19,11 +19,9 @@ class CacheBytes(MeasureKind):
     name, label, unit, units, of_length = "cache_bytes", "bytes of the decoding cache", "B", BYTES, True
 
     def price(self, arch: Architecture, at: PriceConditions) -> float:
-        """See MeasureKind."""
         return cache_bytes(arch, at.seq_len)
 
     def why_not(self, arch: Architecture) -> str:
-        """See MeasureKind."""
         if not decoder_steps(arch):
             return f"the family {arch.family} does not decode, so it has no cache; allowed for models with a decoder"
         try:

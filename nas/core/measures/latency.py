@@ -21,24 +21,19 @@ class Latency(MeasureKind):
     on_device, phases, partly_unmeasured, superlative = True, PHASES, True, "fastest"
 
     def price(self, arch: Architecture, at: PriceConditions) -> float:
-        """See MeasureKind."""
         return float(self.price_many([arch], at)[0])
 
     def price_many(self, archs: Sequence[Architecture], at: PriceConditions) -> Floats:
-        """See MeasureKind."""
         return at.profile.predict_many(archs, at.phase)
 
     def unmeasured_shares(self, archs: Sequence[Architecture], at: PriceConditions) -> Floats:
-        """See MeasureKind."""
         return at.profile.unmeasured_shares(archs, at.phase)
 
     def known_phases(self, device: LatencyModel) -> Sequence[str]:
-        """See MeasureKind."""
         known = {phase for phase, _ in device.table} | set(device.stored.whole)
         return [phase for phase in PHASES if phase in known]
 
     def show(self, value: float) -> str:
-        """See MeasureKind."""
         return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.4g} s"
 
 

@@ -13,7 +13,6 @@ class Macs(MeasureKind):
     name, label, of_length, place, summarised = "macs", "multiply-adds", True, 1, True
 
     def price(self, arch: Architecture, at: PriceConditions) -> float:
-        """See MeasureKind."""
         return count(arch, at.seq_len).macs
 
 

@@ -18,11 +18,9 @@ class PeakMemory(MeasureKind):
     name, label, unit, units, on_device = "memory", "peak memory", "B", BYTES, True
 
     def price(self, arch: Architecture, at: PriceConditions) -> float:
-        """See MeasureKind."""
         return at.profile.predict_memory(arch)
 
     def known_phases(self, device: LatencyModel) -> Sequence[str]:
-        """See MeasureKind."""
         return () if device.stored.memory is None else ("prefill",)
 
 

@@ -13,7 +13,6 @@ class Params(MeasureKind):
     name, label, place, summarised = "params", "parameters", 0, True
 
     def price(self, arch: Architecture, at: PriceConditions) -> float:
-        """See MeasureKind."""
         return count_params(arch)
 
 

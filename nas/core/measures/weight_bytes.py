@@ -15,11 +15,9 @@ class WeightBytes(MeasureKind):
     name, label, unit, units, place = "weight_bytes", "bytes of weights", "B", BYTES, 2
 
     def price(self, arch: Architecture, at: PriceConditions) -> float:
-        """See MeasureKind."""
         return count(arch, at.seq_len).weight_bytes
 
     def price_model(self, model: Transformer, at: PriceConditions) -> float:
-        """See MeasureKind."""
         return float(sum(tensor.nbytes for tensor in stored(model)[1].values()))
 
 

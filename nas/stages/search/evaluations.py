@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -77,9 +77,4 @@ class Evaluations:
 
     def _append(self, data: dict[str, Any]) -> None:
         with self.path.open("a", encoding="utf-8") as file:
-            _write_line(file, json.dumps(data))
-
-
-def _write_line(file: IO[str], text: str) -> None:
-    file.write(text + "\n")
-    file.flush()
+            file.write(json.dumps(data) + "\n")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -61,27 +62,14 @@ class SearchWorker(Trainable):
             return Evaluation({}, reason=failure(error))
 
 
-@dataclass(frozen=True)
-class EvaluatorParts:
-    """What an evaluator is made of; calling it makes one, on the device of the recipe."""
-
-    net: Supernet
-    task: Task
-    prepared: Prepared
-    recipe: Recipe
-    size: int
-    full: bool
-
-    def __call__(self) -> Evaluator:
-        """Make it."""
-        return Evaluator(place(self.net, self.recipe), self.task, self.prepared, self.recipe, size=self.size,
-                         full=self.full)
-
-
-def parts(setup: SearchSetup, on_gpu: bool) -> EvaluatorParts:
+def parts(setup: SearchSetup, on_gpu: bool) -> Make:
     """What the workers of a search are sent. Raises InputError where the supernet cannot be read."""
     run, recipe, device = setup.run, setup.run.config().training, "cuda" if on_gpu else "cpu"
     net = read_supernet(run, setup.space, recipe.model_copy(update={"device": "cpu"}))
     only: Any = Listed(list(setup.prepared.valid.in_order(setup.batch_size, setup.config.limit)))
-    return EvaluatorParts(net, setup.task, replace(setup.prepared, train=only, valid=only, test=only),
-                          recipe.model_copy(update={"device": device}), setup.batch_size, setup.full)
+    return partial(_evaluator, net, setup.task, replace(setup.prepared, train=only, valid=only, test=only),
+                   recipe.model_copy(update={"device": device}), setup.batch_size, setup.full)
+
+
+def _evaluator(net: Supernet, task: Task, prepared: Prepared, recipe: Recipe, size: int, full: bool) -> Evaluator:
+    return Evaluator(place(net, recipe), task, prepared, recipe, size=size, full=full)

@@ -10,7 +10,7 @@ from nas.core.config import RunConfig
 from nas.core.evaluation import pick_device, prepare
 from nas.core.metrics import Files, Several, outcome_notes
 from nas.core.progress import StageProgress
-from nas.core.run_dir import RunDir
+from nas.core.run_dir import RunDir, write_text
 from nas.stages.train.quality import notes
 from nas.stages.train.request import TrainRequest
 from nas.stages.train.training import train_supernet
@@ -63,7 +63,7 @@ def _resumed(request: TrainRequest) -> RunDir:
     folder = RunDir.open(request.resume)
     config = request.resumed_config(folder.config(), str(folder.path))
     with folder.locked():
-        folder.write_config(config)
+        write_text(folder.config_path, config.to_yaml())
     return folder
 
 

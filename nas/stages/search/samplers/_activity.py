@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from nas.core.pareto import Bools, Floats
+
 DEPTH = 4
 THRESHOLDS = 16
 LEARNT_ON = 320

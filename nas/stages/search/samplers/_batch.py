@@ -7,11 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nas.core.pareto import best
-from nas.stages.search.samplers._encoding import Floats
-from nas.stages.search.samplers._evolution import Indices, Judge, evolve
-from nas.stages.search.samplers._gains import Gains
-from nas.stages.search.samplers._pool import CandidatePool
+from nas.core.pareto import Floats, best, covers, undominated
+from nas.stages.search.samplers._evolution import Judge, evolve
+from nas.stages.search.samplers._pool import CandidatePool, Indices
 from nas.stages.search.samplers._views import Evaluated, Predictions
 
 RANDOM = 128
@@ -26,6 +24,8 @@ POPULATIONS = 3
 """How many views have a population of their own: points that only a draw thinks well of have to be found, too."""
 CAUTION = 2
 """One point in this many is chosen by one of the draws, in turn."""
+PROBES, KEPT = 8192, 1024
+"""Random points that hypervolumes are counted on, and how many of them that candidates reach are used."""
 
 
 def start(pool: CandidatePool, taken: set[int], n: int, rng: np.random.Generator) -> list[int]:
@@ -116,7 +116,7 @@ def _greedy(values: Floats, seen: Indices, fresh: Indices, n: int, first: int, r
     """Points that add the most hypervolume; by turns of what is expected and of what may be."""
     views = values.shape[2]
     lists = [fresh[best(values[fresh, :, view], np.zeros(len(fresh)), SHORTLIST)] for view in range(views)]
-    gains = [Gains(values[seen, :, view], values[some, :, view], rng) for view, some in enumerate(lists)]
+    gains = [_Gains(values[seen, :, view], values[some, :, view], rng) for view, some in enumerate(lists)]
     chosen: dict[int, None] = {}
     for turn in range(first, first + n):
         view = 1 + turn // CAUTION % (views - 1) if views > 1 and turn % CAUTION == CAUTION - 1 else 0
@@ -129,3 +129,34 @@ def _greedy(values: Floats, seen: Indices, fresh: Indices, n: int, first: int, r
         for other in range(views):
             gains[other].take(values[point, :, other])
     return list(chosen)
+
+
+class _Gains:
+    """The hypervolume each candidate would add, counted on random probes of what is not yet dominated.
+
+    Exact volumes of thousands of candidates, again after every choice, would take minutes.
+
+    Args:
+        known: the values of what was evaluated.
+        candidates: the values of what may be.
+    """
+
+    def __init__(self, known: Floats, candidates: Floats, rng: np.random.Generator) -> None:
+        together = np.concatenate([known, candidates])
+        front = together[undominated(together)]
+        low, high = front.min(axis=0), front.max(axis=0)
+        edge = known.min(axis=0) if known.shape[1] == 1 else high + 0.1 * (high - low)
+        probes = rng.uniform(low, np.maximum(edge, low), (PROBES, known.shape[1]))
+        probes = probes[~covers(known[undominated(known)], probes).any(axis=0)]
+        self.covered = covers(candidates, probes)
+        reached = np.flatnonzero(self.covered.any(axis=0))[:KEPT]
+        self.probes, self.covered = probes[reached], self.covered[:, reached]
+        self.open = np.ones(len(reached), dtype=bool)
+
+    def of_each(self) -> Indices:
+        """The number of open probes each candidate dominates."""
+        return self.covered[:, self.open].sum(axis=1)
+
+    def take(self, values: Floats) -> None:
+        """Close what a chosen candidate dominates."""
+        self.open &= ~covers(values[None], self.probes)[0]

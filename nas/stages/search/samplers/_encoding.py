@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 
+from nas.core.pareto import Bools, Floats
+from nas.stages.search.samplers._problem import Params
 from nas.stages.search.samplers._scales import Scale, listed
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Params = dict[str, Any]
 ALIKE = 3
 """So many parameters with the same choices count as a group."""
 WAVES = np.arange(2, 7)

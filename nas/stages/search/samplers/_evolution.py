@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nas.core.pareto import best
-from nas.stages.search.samplers._encoding import Encoding, Floats
-from nas.stages.search.samplers._guide import Guide
-from nas.stages.search.samplers._pool import CandidatePool
+from nas.core.pareto import Bools, Floats, best
+from nas.stages.search.samplers._encoding import Encoding
+from nas.stages.search.samplers._pool import CandidatePool, Indices
 
-Indices = NDArray[np.int64]
 Judge = Callable[[Indices], Floats]
 """What each view thinks of points of a pool: points by objectives by views, all minimised."""
 GENERATIONS = 8
 CANDIDATES = 1440
 SIZE = 48
 CHANGES = np.array([1, 1, 2, 4])
+SAMPLE = 640
+PENALTY = 1.0
+HEATS = np.array([0.0, 0.1, 0.3, 1.0])
+SHARES = np.array([0.1, 0.3, 1.0])
 
 
 def evolve(pool: CandidatePool, judge: Judge, judged: Indices, parents: Indices, views: int,
@@ -35,7 +36,7 @@ def evolve(pool: CandidatePool, judge: Judge, judged: Indices, parents: Indices,
     populations = [parents[best(values[parents, :, view], pool.violation[parents], SIZE)] for view in range(views)]
     count = max(CANDIDATES // GENERATIONS // views // 2, 1)
     for _ in range(GENERATIONS):
-        guide = Guide(pool.encoding, pool.rows, pool.active, values[:, :, :views])
+        guide = _Guide(pool.encoding, pool.rows, pool.active, values[:, :, :views])
         children = [pool.add(_offspring(pool, ranked, guide, view, count, rng))
                     for view, ranked in enumerate(populations)]
         if len(pool) > len(values):
@@ -46,7 +47,7 @@ def evolve(pool: CandidatePool, judge: Judge, judged: Indices, parents: Indices,
     return values
 
 
-def _offspring(pool: CandidatePool, ranked: Indices, guide: Guide, view: int, n: int,
+def _offspring(pool: CandidatePool, ranked: Indices, guide: _Guide, view: int, n: int,
                rng: np.random.Generator) -> Floats:
     """Children of a population, n of chance and n that are guided."""
     rows, active = pool.rows[ranked], pool.active[ranked]
@@ -54,7 +55,7 @@ def _offspring(pool: CandidatePool, ranked: Indices, guide: Guide, view: int, n:
     return np.concatenate([_children(rows, active, pool.encoding, n, rng), guided])
 
 
-def _children(ranked: Floats, active: NDArray[np.bool_], encoding: Encoding, n: int,
+def _children(ranked: Floats, active: Bools, encoding: Encoding, n: int,
               rng: np.random.Generator) -> Floats:
     """Children of rows that stand in order, the better of two drawn being a parent, with changes that mostly matter."""
     first, second = rng.integers(len(ranked), size=(2, 2, n)).min(axis=1)
@@ -74,3 +75,58 @@ def _changed(rows: Floats, encoding: Encoding, rng: np.random.Generator) -> Floa
     anywhere = rng.random(rows.shape)
     number = np.where(rng.random(rows.shape) < 0.3, anywhere, moved)
     return np.where(encoding.counts > 0, other, number)
+
+
+class _Guide:
+    """The effect of every choice on every objective of every view, by ridge regression.
+
+    Args:
+        rows: points, the latest last.
+        active: which of their parameters matter.
+        values: what the views think of them: points by objectives by views.
+    """
+
+    def __init__(self, encoding: Encoding, rows: Floats, active: Bools, values: Floats) -> None:
+        rows, active, values = rows[-SAMPLE:], active[-SAMPLE:], values[-SAMPLE:]
+        self._choices = np.flatnonzero(encoding.counts > 0)
+        counts = encoding.counts[self._choices]
+        self._edges = np.concatenate([[0], np.cumsum(counts)])
+        chosen = np.zeros((len(rows), self._edges[-1]))
+        chosen[np.arange(len(rows))[:, None], rows[:, self._choices].astype(int) + self._edges[:-1]] = (
+            active[:, self._choices])
+        self._effects = _ridge(chosen, _scaled(values).reshape(len(rows), -1)).reshape(-1, *values.shape[1:])
+
+    def children(self, parents: Floats, view: int, rng: np.random.Generator) -> Floats:
+        """The parents with some of their choices made for a random weighting of the objectives, more or less well."""
+        if not len(self._choices):
+            return parents
+        n = len(parents)
+        effects = self._effects[:, :, view]
+        wanted = rng.dirichlet(np.ones(effects.shape[1]), n) @ effects.T
+        heat = rng.choice(HEATS, (n, 1)) * wanted.std(axis=1, keepdims=True)
+        wanted -= heat * rng.gumbel(size=wanted.shape)
+        children = parents.copy()
+        replaced = rng.random(parents.shape) < rng.choice(SHARES, (n, 1))
+        for column, low, high in zip(self._choices, self._edges, self._edges[1:]):
+            best = wanted[:, low:high].argmin(axis=1)
+            children[:, column] = np.where(replaced[:, column], best, parents[:, column])
+        return children
+
+
+def _scaled(values: Floats) -> Floats:
+    """Every objective of every view with mean 0 and spread 1; points that were not judged are like the worst."""
+    judged = np.isfinite(values)
+    worst = np.where(judged, values, -np.inf).max(axis=0)
+    values = np.where(judged, values, np.where(np.isfinite(worst), worst, 0.0))
+    size = np.abs(values).max(axis=0)
+    shares = values / np.where(size > 0, size, 1.0)
+    spread = shares.std(axis=0)
+    return np.asarray((shares - shares.mean(axis=0)) / np.where(spread > 1e-14, spread, 1.0))
+
+
+def _ridge(columns: Floats, targets: Floats) -> Floats:
+    """The effects of columns; by the smaller of the two systems of equations that give them."""
+    n_rows, n_columns = columns.shape
+    if n_columns <= n_rows:
+        return np.linalg.solve(columns.T @ columns + PENALTY * np.eye(n_columns), columns.T @ targets)
+    return columns.T @ np.linalg.solve(columns @ columns.T + PENALTY * np.eye(n_rows), targets)

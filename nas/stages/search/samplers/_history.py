@@ -11,8 +11,9 @@ from optuna.distributions import BaseDistribution
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from nas.core.pareto import Bools, Floats
 from nas.stages.search.samplers._activity import Activity
-from nas.stages.search.samplers._encoding import Bools, Encoding, Floats
+from nas.stages.search.samplers._encoding import Encoding
 from nas.stages.search.samplers._known import Fact, Known
 from nas.stages.search.samplers._scales import hull
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from nas.stages.search.samplers._encoding import Floats, Params
+from nas.core.pareto import Floats
+from nas.stages.search.samplers._problem import Params, Problem
 from search_spaces.errors import InputError
 
 
@@ -30,16 +31,8 @@ class Fact:
     unknown: bool = False
 
 
-@dataclass(frozen=True)
-class Known:
-    """What is known of parameters without evaluating them; `PredictorSampler` says what each means."""
-
-    exact: Mapping[int, Callable[[Params], float]] = field(default_factory=dict)
-    exact_many: Mapping[int, Callable[[Sequence[Params]], Sequence[float]]] = field(default_factory=dict)
-    key: Callable[[Params], Hashable] | None = None
-    constraints: Sequence[Callable[[Params], float]] = ()
-    active: Callable[[Params], Collection[str]] | None = None
-    hints: Callable[[Sequence[Params]], Sequence[Sequence[float]]] | None = None
+class Known(Problem):
+    """A problem whose functions are called and checked."""
 
     @property
     def objectives(self) -> list[int]:

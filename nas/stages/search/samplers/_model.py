@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from hardware_profiles.gaussian_process import Posterior
+from nas.core.pareto import Floats
 
-Floats = NDArray[np.float64]
 STEPS = 5
 LEARNT_ON = 320
 JITTER = 1e-6

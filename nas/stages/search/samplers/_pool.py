@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nas.core.pareto import Bools, Floats
 from nas.stages.search.samplers._activity import Activity
-from nas.stages.search.samplers._encoding import Bools, Encoding, Floats
+from nas.stages.search.samplers._encoding import Encoding
 from nas.stages.search.samplers._known import Fact, Known
 from nas.stages.search.samplers._scales import tamed
 from search_spaces.errors import InputError

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 from optuna.trial import FrozenTrial
 
+from nas.core.pareto import Floats
 from nas.stages.search.samplers._activity import Activity
 from nas.stages.search.samplers._batch import improve, start
-from nas.stages.search.samplers._encoding import Floats, Params
 from nas.stages.search.samplers._history import HistoryPlan, Ledger, usable
 from nas.stages.search.samplers._pool import CandidatePool
+from nas.stages.search.samplers._problem import Params
 from nas.stages.search.samplers._scales import tamed
 from nas.stages.search.samplers._views import Evaluated
 

@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -17,7 +16,8 @@ from optuna.distributions import (
     check_distribution_compatibility,
 )
 
-Floats = NDArray[np.float64]
+from nas.core.pareto import Floats
+
 LISTED = 16
 """Numbers with at most this many values are choices."""
 EXACT = 2**52

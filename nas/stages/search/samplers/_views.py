@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nas.stages.search.samplers._encoding import Floats
+from nas.core.pareto import Floats
 from nas.stages.search.samplers._model import Inputs, Process
-from nas.stages.search.samplers._pool import CandidatePool
+from nas.stages.search.samplers._pool import CandidatePool, Indices
 
-Indices = NDArray[np.int64]
 DRAWS = 4
 FITTED = 640
 """How many evaluations a model is fitted on: the latest."""

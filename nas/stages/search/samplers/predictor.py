@@ -19,10 +19,10 @@ from optuna.samplers import BaseSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
-from nas.stages.search.samplers._encoding import Encoding, Params
+from nas.stages.search.samplers._encoding import Encoding
 from nas.stages.search.samplers._history import ENDED, HistoryPlan, Ledger, Union, plan, sources
 from nas.stages.search.samplers._known import Fact, Known
-from nas.stages.search.samplers._problem import Problem
+from nas.stages.search.samplers._problem import Params, Problem
 from nas.stages.search.samplers._proposals import ProposalBatch
 from nas.stages.search.samplers._scales import Scale
 from search_spaces.errors import InputError
@@ -75,7 +75,7 @@ class PredictorSampler(BaseSampler):
             raise InputError("seed", f"{seed} is not allowed; allowed: 0 or more")
         if n_startup < 1 or batch < 1:
             raise InputError("n_startup, batch", f"{n_startup}, {batch} is not allowed; allowed: 1 or more")
-        self._known = Known(dict(exact), dict(exact_many), key, tuple(constraints), active, hints)
+        self._known = Known(dict(exact), key, tuple(constraints), dict(exact_many), None, active, hints)
         self._seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
         self._distributions = dict(distributions) if distributions is not None else None
         self.n_startup, self.batch = n_startup, batch
@@ -165,6 +165,4 @@ HELP, PURE = "learns quality from the trials and looks up the other objectives",
 
 def make(problem: Problem, seed: int) -> BaseSampler:
     """The sampler of a whole search."""
-    return PredictorSampler(exact=problem.exact, key=problem.key, constraints=problem.constraints, seed=seed,
-                            exact_many=problem.exact_many, distributions=problem.distributions, active=problem.active,
-                            hints=problem.hints)
+    return PredictorSampler(**vars(problem), seed=seed)
