@@ -50,7 +50,7 @@ def main() -> None:
     quality, curves = [], []
     line = {"benchmark": "inherited_quality", "run": run.name, "space": space.name, "steps": recipe.steps}
     for name, arch in archs.items():
-        plain = train_plain(arch, task, prepared, recipe, run.path / "plain" / f"{name}-{arch.key[:16]}")
+        plain = train_plain(arch, recipe, run.path / "plain" / f"{name}-{arch.key[:16]}", task, prepared)
         found = {"inherited": score(net, arch, task, prepared, recipe), "plain": plain}
         line[name] = {"params": count(arch, space.context).params,
                       **{kind: {metric: round(value, 4) for metric, value in metrics.items()}

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
+from nas.core.pareto import Floats
 from search_spaces import Architecture
 
-Floats = NDArray[np.float64]
 BAND, DECODE_ERROR = 0.10, 0.10
 MOST_ERROR, LEAST_WITHIN, LEAST_TAU = 0.03, 0.98, 0.95
 FEWEST, ENOUGH = 12, 50
@@ -35,24 +34,24 @@ class Quality:
 
     mape: float
     within: float
-    tau: float | None
-    tau_within_depth: float | None
+    tau: float | None = None
+    tau_within_depth: float | None = None
 
 
 def quality(predicted: Floats, measured: Floats, archs: Sequence[Architecture]) -> Quality:
     """Errors and ranks of predictions."""
     errors = np.abs(predicted / measured - 1)
     depths = np.array([arch.depth for arch in archs])
-    taus = [(_tau(predicted[depths == depth], measured[depths == depth]), int(np.sum(depths == depth)))
+    taus = [(tau(predicted[depths == depth], measured[depths == depth]), int(np.sum(depths == depth)))
             for depth in np.unique(depths) if np.sum(depths == depth) > 2]
     known = [(value, count) for value, count in taus if value is not None]
     within = sum(value * count for value, count in known) / sum(count for _, count in known) if known else None
-    return Quality(float(errors.mean()), float(np.mean(errors <= BAND)), _tau(predicted, measured), within)
+    return Quality(float(errors.mean()), float(np.mean(errors <= BAND)), tau(predicted, measured), within)
 
 
-def _tau(x: Floats, y: Floats) -> float | None:
-    """Kendall's tau-b; None where one side is all ties."""
-    value = float(kendalltau(x, y).statistic)
+def tau(x: Floats, y: Floats) -> float | None:
+    """Kendall's tau-b; None where one side is all ties, or shorter than two."""
+    value = float(kendalltau(x, y).statistic) if len(x) > 1 else np.nan
     return None if np.isnan(value) else value
 
 

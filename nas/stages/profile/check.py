@@ -12,13 +12,13 @@ import numpy as np
 
 from hardware_profiles.latency import LatencyModel, phase_steps
 from hardware_profiles.table import UnitWork
+from nas.core.pareto import Floats
 from nas.core.prediction_quality import (
     ENOUGH,
     GOOD,
     LEAST_TAU,
     LEAST_WITHIN,
     TOO_FEW,
-    Floats,
     Quality,
     most_error,
     quality,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import chi2
 
-from nas.stages.rank.kendall import LEVEL, Floats, taus
+from nas.core.pareto import Floats
+from nas.stages.rank.kendall import LEVEL, taus
 
 SIMULATIONS = 1000
 

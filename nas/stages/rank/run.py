@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,30 +12,21 @@ from nas import tasks
 from nas.core import evaluation
 from nas.core.progress import ProgressTask, StageProgress
 from nas.core.run_dir import RunDir, write_json, write_text
-from nas.core.stopping import Stop, Stopped
+from nas.core.stopping import Stopped
 from nas.stages.rank.plot import scatter
 from nas.stages.rank.request import RankRequest
 from nas.stages.rank.scratch import read_result, train_plain
-from nas.stages.rank.selection import Chosen, choose
+from nas.stages.rank.selection import Candidate, choose
 from nas.stages.rank.statistics import RankingReport, assess
-from nas.tasks.base import Prepared
+from nas.tasks.base import Task
 from search_spaces import Architecture
 from supernet.train.checkpoint import newest_step
-from supernet.train.fit import Observer, Silent
+from supernet.train.fit import Silent
 from supernet.train.recipe import Recipe
 from supernet.train.step import StepReport
 
 REPEAT_EVERY = 4
 """One of so many architectures is trained from a second seed too, to see how much of a loss is luck."""
-
-
-@dataclass(frozen=True)
-class ScratchTraining:
-    """One architecture to train from scratch, and where."""
-
-    arch: Architecture
-    recipe: Recipe
-    folder: Path
 
 
 def run(request: RankRequest, progress: StageProgress) -> RankingReport:
@@ -54,11 +45,11 @@ def run(request: RankRequest, progress: StageProgress) -> RankingReport:
 
 
 def _train(ranking: Ranking, request: RankRequest, progress: StageProgress) -> None:
-    trainings, kind, steps = ranking.trainings(), ranking.run.config().task, ranking.recipe.steps
+    trainings, steps = ranking.trainings(), ranking.recipe.steps
     if request.workers == 1:
         task = progress.task(f"training {len(trainings)} from scratch", len(trainings) * steps)
         for i, training in enumerate(trainings):
-            train_one(training, kind, ranking.prepared, _Steps(task, i * steps), progress.stop)
+            train_plain(*training, ranking.prepared, _Steps(task, i * steps), progress.stop)
             task.move_to((i + 1) * steps)
         return
     from nas.core.cluster import cluster, in_parallel
@@ -66,9 +57,8 @@ def _train(ranking: Ranking, request: RankRequest, progress: StageProgress) -> N
 
     with cluster(request.ray, request.workers):
         task = progress.task(f"training {len(trainings)} from scratch", len(trainings) * steps)
-        calls, on_gpu = [(training, kind) for training in trainings], ranking.recipe.device != "cpu"
-        nodes = Nodes(ranking.run.path, "ranking")
-        for _ in in_parallel(train_one, calls, ranking.prepared, request.workers, on_gpu, progress.stop, nodes):
+        on_gpu, nodes = ranking.recipe.device != "cpu", Nodes(ranking.run.path, "ranking")
+        for _ in in_parallel(train_plain, trainings, ranking.prepared, request.workers, on_gpu, progress.stop, nodes):
             task.move(steps)
     if progress.stop():
         raise Stopped
@@ -102,27 +92,26 @@ class Ranking:
     def __init__(self, run: RunDir, n: int, steps: int | None = None) -> None:
         config = run.config()
         self.run, self.folder = run, run.path.absolute() / "rank"  # workers may stand elsewhere
+        self.task = tasks.get(config.task)
         self.prepared = evaluation.prepare(run)
         self.net = evaluation.load_supernet(run, self.prepared.space)
         self.recipe = from_scratch(config.training, steps or config.training.steps)
         self.supernet_steps = newest_step(run.path / "checkpoints") or config.training.steps
         self.chosen = choose(self.prepared.space, n, config.training.seed, self.prepared.space.context)
 
-    def trainings(self) -> list[ScratchTraining]:
-        """What has to be trained, the second seeds last."""
-        seed = self.recipe.seed
-        return [self._training(each, seed) for each in self.chosen] + [
-            self._training(each, seed + 1) for each in self.chosen[::REPEAT_EVERY]]
+    def trainings(self) -> list[tuple[Architecture, Recipe, Path, Task]]:
+        """What has to be trained, the second seeds last, as `train_plain` takes it."""
+        seed, again = self.recipe.seed, self.chosen[::REPEAT_EVERY]
+        return [(each.arch, self.recipe.model_copy(update={"seed": number}), self._place(each, number), self.task)
+                for number, some in ((seed, self.chosen), (seed + 1, again)) for each in some]
 
-    def _training(self, chosen: Chosen, seed: int) -> ScratchTraining:
-        folder = self.folder / f"{chosen.arch.key[:16]}-steps{self.recipe.steps}-seed{seed}"
-        return ScratchTraining(chosen.arch, self.recipe.model_copy(update={"seed": seed}), folder)
+    def _place(self, chosen: Candidate, seed: int) -> Path:
+        return self.folder / f"{chosen.arch.key[:16]}-steps{self.recipe.steps}-seed{seed}"
 
     def inherited(self) -> Iterator[float]:
         """The validation loss of each chosen architecture on the supernet's weights, one after the other."""
-        task = tasks.get(self.run.config().task)
         for each in self.chosen:
-            yield evaluation.score(self.net, each.arch, task, self.prepared, self.recipe)["loss"]
+            yield evaluation.score(self.net, each.arch, self.task, self.prepared, self.recipe)["loss"]
 
     def table(self, inherited: list[float]) -> pd.DataFrame:
         """A row per architecture: its costs, what the supernet predicts, what training gave."""
@@ -132,8 +121,8 @@ class Ranking:
                 for each, loss in zip(self.chosen, inherited)]
         return pd.DataFrame(rows)
 
-    def _loss(self, chosen: Chosen, seed: int) -> float:
-        metrics = read_result(self._training(chosen, seed).folder)
+    def _loss(self, chosen: Candidate, seed: int) -> float:
+        metrics = read_result(self._place(chosen, seed))
         return float("nan") if metrics is None else metrics["loss"]
 
     def write(self, frame: pd.DataFrame) -> RankingReport:
@@ -150,9 +139,3 @@ def from_scratch(recipe: Recipe, steps: int) -> Recipe:
     warmup = round(recipe.warmup * steps / recipe.steps)
     return recipe.model_copy(update={"steps": steps, "warmup": warmup, "evaluate_every": 0, "patience": 0,
                                      "layerdrop": 0.0})
-
-
-def train_one(training: ScratchTraining, task: str, prepared: Prepared, observer: Observer | None = None,
-              stop: Stop = lambda: False) -> None:
-    """Train one architecture from scratch. Raises InputError, Stopped."""
-    train_plain(training.arch, tasks.get(task), prepared, training.recipe, training.folder, observer, stop)

@@ -39,7 +39,7 @@ class _Result(BaseModel):
         return metrics
 
 
-def train_plain(arch: Architecture, task: Task, prepared: Prepared, recipe: Recipe, folder: Path,
+def train_plain(arch: Architecture, recipe: Recipe, folder: Path, task: Task, prepared: Prepared,
                 observer: Observer | None = None, stop: Stop = lambda: False) -> dict[str, float]:
     """Train an architecture from scratch and give its metrics on the whole validation split.
 

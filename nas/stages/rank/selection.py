@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -29,29 +29,20 @@ TRIES = 20
 
 @dataclass(frozen=True)
 class Candidate:
-    """An architecture and what it costs."""
-
-    arch: Architecture
-    cost: Cost
-
-
-@dataclass(frozen=True)
-class Chosen:
     """An architecture to train, and why: to cover the range of costs, or to be like others in cost."""
 
     arch: Architecture
-    group: Literal["spread", "band"]
     cost: Cost
-    depth: int
+    group: Literal["spread", "band"] = "spread"
 
     @property
     def baselines(self) -> dict[str, int]:
         """What size alone would rank by, under the names `nas.stages.rank.statistics` reads."""
         return {"params": self.cost.params, "non_embedding_params": self.cost.params - self.cost.embedding_params,
-                "macs": self.cost.macs, "depth": self.depth}
+                "macs": self.cost.macs, "depth": self.arch.depth}
 
 
-def choose(space: SearchSpace, n: int, seed: int, seq_len: int) -> list[Chosen]:
+def choose(space: SearchSpace, n: int, seed: int, seq_len: int) -> list[Candidate]:
     """The n architectures to train, the same for the same seed, by rising multiply-adds within each group.
 
     Where the space has no full band, the band is smaller and the spread larger.
@@ -66,9 +57,8 @@ def choose(space: SearchSpace, n: int, seed: int, seq_len: int) -> list[Chosen]:
     band = band if len(band) > 1 else []
     taken = {candidate.arch.key for candidate in band}
     rest = [candidate for candidate in pool if candidate.arch.key not in taken]
-    spread = _evenly(rest, n - len(band), _macs)
-    return [*(Chosen(one.arch, "spread", one.cost, one.arch.depth) for one in spread),
-            *(Chosen(one.arch, "band", one.cost, one.arch.depth) for one in band)]
+    spread = _evenly(rest, n - len(band), lambda candidate: candidate.cost.macs)
+    return [*spread, *(replace(one, group="band") for one in band)]
 
 
 def _pool_and_window(space: SearchSpace, n: int, seed: int, seq_len: int) -> tuple[list[Candidate], list[Candidate]]:
@@ -106,7 +96,7 @@ def _priced(fresh: list[Architecture], pool: list[Candidate], seq_len: int) -> l
 
 def _densest(pool: list[Candidate]) -> list[Candidate]:
     """The most candidates within the band's ratio of each other; of equally many those nearest the pool's median."""
-    macs = np.array([_macs(candidate) for candidate in pool])
+    macs = np.array([candidate.cost.macs for candidate in pool])
     ends = np.searchsorted(macs, BAND_RATIO * macs, side="right")
     starts = np.arange(len(pool))
     off_median = np.abs((starts + ends) / 2 - len(pool) / 2)
@@ -120,7 +110,3 @@ def _evenly(pool: list[Candidate], n: int, size: Callable[[Candidate], int]) -> 
     steps = np.linspace(logs.min(), logs.max(), n)
     _, picked = linear_sum_assignment(np.abs(steps[:, None] - logs[None, :]))
     return [pool[index] for index in sorted(picked)]
-
-
-def _macs(candidate: Candidate) -> int:
-    return candidate.cost.macs

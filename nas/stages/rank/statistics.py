@@ -15,10 +15,12 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
+from nas.core.pareto import Floats
+from nas.core.prediction_quality import tau
 from nas.core.rankings import GROUP, INHERITED, REPEAT, TRAINED
 from nas.core.rankings import PREDICTOR_WORDS as WORDS
 from nas.stages.rank.ceiling import Ceiling, Noise, ceiling, seed_noise
-from nas.stages.rank.kendall import Floats, bootstrap, interval, tau, taus
+from nas.stages.rank.kendall import bootstrap, interval, taus
 
 PREDICTORS = tuple(WORDS)
 BASELINES = PREDICTORS[1:]
@@ -117,7 +119,8 @@ def assess(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) -> Ra
 
 def _compare(frame: pd.DataFrame, noise: Noise | None, count: int, seed: int) -> Comparison:
     trained, weights = _column(frame, TRAINED), bootstrap(len(frame), count, seed)
-    columns = {name: _predictor(frame, name) for name in PREDICTORS}
+    columns = {name: -_column(frame, name) for name in PREDICTORS}  # less shall predict a lower loss
+    columns[INHERITED] *= -1
     draws = {name: taus(column, trained, weights) for name, column in columns.items()}
     figures = {name: _figure(name, column, trained, draws[name]) for name, column in columns.items()}
     differences = tuple(_difference(figures[INHERITED], figures[name], draws[INHERITED] - draws[name])
@@ -128,11 +131,6 @@ def _compare(frame: pd.DataFrame, noise: Noise | None, count: int, seed: int) ->
 
 def _column(frame: pd.DataFrame, name: str) -> Floats:
     return frame[name].to_numpy(dtype=np.float64)
-
-
-def _predictor(frame: pd.DataFrame, name: str) -> Floats:
-    """A column turned so that less predicts a lower loss: more of a baseline does."""
-    return _column(frame, name) if name == INHERITED else -_column(frame, name)
 
 
 def _figure(name: str, column: Floats, trained: Floats, draws: Floats) -> Figure:

@@ -28,11 +28,8 @@ def collect(run: RunDir) -> RunReport:
         run=run.path.name, space=space.name, task=config.task, metrics=task.metrics,
         slots={name: stack.slots for name, stack in space.stacks.items()}, searched=read_searched(run, space, task),
         devices=Devices(), picked=read_picked(run), curves=read_curves(run, split_size(run, space)),
-        ranked=read_ranked(run), files={name: _text(run, name) for name in FILES if (run.path / name).is_file()})
+        ranked=read_ranked(run),
+        files={name: read_text(path) for name in FILES if (path := run.path / name).is_file()})
     costs = list(report.searched.costs) if report.searched else []
     costs += [parse_measure(name, {}) for each in report.picked for name in each.measured]
     return replace(report, devices=read_devices(devices_of(costs), report.architectures(), report.picked))
-
-
-def _text(run: RunDir, name: str) -> str:
-    return read_text(run.path / name)

@@ -15,7 +15,7 @@ from nas.core.prediction_quality import BAND, ENOUGH
 from nas.core.rankings import PREDICTOR_WORDS
 from nas.stages.report import svg
 from nas.stages.report.judged import WHOLE, in_short, in_words
-from nas.stages.report.shown import Curve, Point, Ranked, RunReport, Searched
+from nas.stages.report.shown import Ranked, RunReport, Searched
 
 DIGITS = 6
 """Significant ones of every number."""
@@ -40,7 +40,9 @@ def document(report: RunReport) -> dict[str, Any]:
                     "unmeasured": each.unmeasured}
                    for each in report.picked],
         "measures": _measures(report),
-        "curves": [_curve(curve) for curve in report.curves if not curve.is_told_by_a_teacher],
+        "curves": [{"training": curve.training, "model": curve.model, "metric": curve.metric, "steps": curve.steps,
+                    "values": curve.values, "judged": in_words(curve.examples)}
+                   for curve in report.curves if not curve.is_told_by_a_teacher],
         "ranked": _ranked(report.ranked) if report.ranked else None, "files": report.files,
     }
     found: dict[str, Any] = rounded(made)
@@ -55,7 +57,11 @@ def _search(found: Searched, run: str) -> dict[str, Any]:
         "judged": in_words(found.examples), "judged_in_short": in_short(found.examples),
         "qualities": [each.name for each in found.qualities], "costs": [each.name for each in found.costs],
         "objectives": [each.name for each in found.objectives],
-        "points": [_point(point) for point in found.points],
+        "points": [{"key": point.arch.key, "trial": point.trial, "metrics": point.metrics, "costs": point.costs,
+                    "estimated": point.estimated, "allowed": point.allowed, "mark": point.mark,
+                    "line": in_a_line(point.arch),
+                    "unmeasured": {name: share for name, share in point.unmeasured.items() if share > 0}}
+                   for point in found.points],
         "fronts": {f"{quality} {cost}": places for (quality, cost), places in found.fronts.items()},
         "unmeasured": _unmeasured(found, run),
         "hypervolume": found.hypervolume, "importance": asdict(importance) if importance else None,
@@ -73,12 +79,6 @@ def _unmeasured(found: Searched, run: str) -> dict[str, str]:
     return said
 
 
-def _point(point: Point) -> dict[str, Any]:
-    return {"key": point.arch.key, "trial": point.trial, "metrics": point.metrics, "costs": point.costs,
-            "estimated": point.estimated, "allowed": point.allowed, "mark": point.mark, "line": in_a_line(point.arch),
-            "unmeasured": {name: share for name, share in point.unmeasured.items() if share > 0}}
-
-
 def _tiles(found: Searched) -> list[tuple[str, str, str]]:
     """(what, figure, a word about it) of the numbers that matter."""
     quality, cost = found.shown
@@ -92,11 +92,6 @@ def _tiles(found: Searched) -> list[tuple[str, str, str]]:
         tiles += [(f"best {quality.name}", best.show(quality), f"at {best.show(cost)}{judged}"),
                   (cost.superlative, least.show(cost), f"{quality.name} {least.show(quality)}{judged}")]
     return [*tiles, ("evaluated", f"{counts['evaluated']:,}", told)]
-
-
-def _curve(curve: Curve) -> dict[str, Any]:
-    return {"training": curve.training, "model": curve.model, "metric": curve.metric, "steps": curve.steps,
-            "values": curve.values, "judged": in_words(curve.examples)}
 
 
 def _measures(report: RunReport) -> dict[str, dict[str, Any]]:

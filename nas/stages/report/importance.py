@@ -13,11 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nas.core.pareto import Bools, Floats
 from nas.stages.report.shown import Importance
 
-Floats = NDArray[np.float64]
 LEAST = 30
 """Trials below which nothing is said."""
 FOLDS = 5
@@ -54,7 +53,7 @@ def dimension(gene: str) -> str:
     return _SLOT.sub("", gene)
 
 
-def _left_out(ones: Floats, wanted: Floats, groups: Sequence[NDArray[np.bool_]]) -> Floats:
+def _left_out(ones: Floats, wanted: Floats, groups: Sequence[Bools]) -> Floats:
     """The effect of every group (rows) on every trial (columns), by models that did not see the trial."""
     folds = np.random.default_rng(0).permutation(len(wanted)) % FOLDS
     found = np.zeros((len(groups), len(wanted)))

@@ -21,23 +21,14 @@ from search_spaces.errors import Command
 from search_spaces.files.reading import checked, number, read_csv, read_table
 
 
-class _Way(BaseModel):
-    """How good one way of predicting is, as `check-*.json` says it; null is not finite."""
-
-    mape: float
-    within: float
-    tau: float | None = None
-    tau_within_depth: float | None = None
-
-
 class _Check(BaseModel):
     """What is read of `check-*.json`; it holds more."""
 
     n: int
     noise_floor: float
-    predicted: _Way
-    naive: _Way
-    macs: _Way
+    predicted: Quality
+    naive: Quality
+    macs: Quality
 
 
 def read_devices(names: Sequence[str], archs: Mapping[str, Architecture], picked: Sequence[Picked]) -> Devices:
@@ -47,7 +38,6 @@ def read_devices(names: Sequence[str], archs: Mapping[str, Architecture], picked
         InputError: a file of a profile is damaged.
     """
     found = Devices(gaps=list(_measured(picked)))
-    parts: dict[str, Mapping[str, list[TimedPart]]] = {}
     for name in names:
         folder = folder_of(name)
         if not (folder / "profile.yaml").is_file():
@@ -58,13 +48,13 @@ def read_devices(names: Sequence[str], archs: Mapping[str, Architecture], picked
             model = LatencyModel.load(name)
         for phase in LATENCY.known_phases(model):
             measure = latency_on(name, phase).name
-            parts[measure], unknown = _breakdowns(model, archs, phase)
+            found.parts[measure], unknown = _breakdowns(model, archs, phase)
             if unknown:
                 found.notes.append(f"Where the time of {len(unknown)} of {len(archs)} architectures goes on {name} "
                                    f"({phase}) is not known: {unknown[0]}.")
             found.checks.extend(_checks(folder, name, phase))
             found.gaps.extend(_check_gaps(folder, measure, phase))
-    return Devices(parts, found.gaps, found.checks, found.notes)
+    return found
 
 
 def _breakdowns(model: LatencyModel, archs: Mapping[str, Architecture],
@@ -107,8 +97,7 @@ def _checks(folder: Path, device: str, phase: str) -> Iterator[Checked]:
     remedy = f"delete it and run {Command('profile', device, check=True)}"
     data = read_table(path, remedy)
     found = checked(_Check, data, str(path), remedy)
-    own = Quality(**found.predicted.model_dump())
-    data["verdict"] = verdict(phase, found.n, own, found.noise_floor)
+    data["verdict"] = verdict(phase, found.n, found.predicted, found.noise_floor)
     yield Checked(device, phase, data)
 
 

@@ -46,20 +46,14 @@ def run(request: ReportRequest, progress: StageProgress) -> ReportResult:
     text, beside = page(document(shown)), target.with_suffix("")
     try:
         beside.mkdir(parents=True, exist_ok=True)
-        if request.out is None:
-            _tidy(beside)
+        for path in beside.iterdir() if request.out is None else ():
+            if path.suffix in (".svg", ".png", ".csv"):  # an older report may show what is not there any more
+                path.unlink()
         files = _write_files(shown, beside)
         write_text(target, text)
     except OSError as error:
         raise InputError(str(error.filename or target), f"cannot be written ({error.strerror or error})") from None
     return ReportResult(folder.name, target, files)
-
-
-def _tidy(folder: Path) -> None:
-    """Take away what an older report of the run left, which may show what is not there any more."""
-    for path in folder.iterdir():
-        if path.suffix in (".svg", ".png", ".csv"):
-            path.unlink()
 
 
 def _write_files(shown: RunReport, folder: Path) -> list[Path]:

@@ -10,12 +10,12 @@ from optuna.trial import FrozenTrial, TrialState
 from nas.core.measures import Measure, parse_measure
 from nas.core.pareto import as_costs, pareto
 from nas.core.run_dir import RunDir
-from nas.core.search_config import SearchConfig, read_search
+from nas.core.search_config import read_search
 from nas.core.study import read_trials
 from nas.core.trials import UNMEASURED, hypervolumes, is_feasible
 from nas.stages.report.importance import importance
 from nas.stages.report.judged import seen, split_size
-from nas.stages.report.shown import Importance, Point, Searched
+from nas.stages.report.shown import Point, Searched
 from nas.tasks.base import Task
 from search_spaces import InputError, SearchSpace
 from search_spaces.published.catalogue import load_published
@@ -40,10 +40,13 @@ def read_searched(run: RunDir, space: SearchSpace, task: Task) -> Searched | Non
     fronts = {(quality.name, cost.name): _front(points, quality, cost) for quality in qualities for cost in costs}
     done = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     return Searched(
-        points=points, qualities=qualities, costs=costs, objectives=objectives, limits=_limits(config, task),
+        points=points, qualities=qualities, costs=costs, objectives=objectives,
+        limits=tuple(map(str, config.limits(task))),
         fronts=fronts, hypervolume=hypervolumes(trials, objectives), counts=_counts(trials, points),
         date=max((f"{trial.datetime_complete:%Y-%m-%d}" for trial in done if trial.datetime_complete), default=""),
-        importance=_importance(done, space, qualities[0]), examples=seen(config.limit, split_size(run, space)))
+        importance=importance(qualities[0].name, [trial.params for trial in done],
+                              [trial.user_attrs["metrics"][qualities[0].kind] for trial in done], space.genes),
+        examples=seen(config.limit, split_size(run, space)))
 
 
 def _points(trials: Sequence[FrozenTrial], space: SearchSpace, run: RunDir) -> Iterator[Point]:
@@ -60,8 +63,9 @@ def _points(trials: Sequence[FrozenTrial], space: SearchSpace, run: RunDir) -> I
         if arch.key != key or not isinstance(known.get("metrics"), dict):
             raise InputError(str(run.path / "study.journal"), f"trial {trial.number} is not of the run's space and "
                                                               "data; put the files back as they were")
-        yield Point(arch, trial.number, dict(known["metrics"]), dict(known["costs"]), bool(known.get("interval")),
-                    is_feasible(trial), named.get(key, ""), dict(known.get(UNMEASURED, {})))
+        yield Point(arch, dict(known["metrics"]), dict(known["costs"]), dict(known.get(UNMEASURED, {})),
+                    trial=trial.number, estimated=bool(known.get("interval")), allowed=is_feasible(trial),
+                    mark=named.get(key, ""))
 
 
 def marks(space: SearchSpace) -> dict[str, str]:
@@ -106,16 +110,7 @@ def _front(points: Sequence[Point], quality: Measure, cost: Measure) -> list[int
     return sorted(kept, key=lambda i: (points[i].value(cost), points[i].arch.key))
 
 
-def _limits(config: SearchConfig, task: Task) -> tuple[str, ...]:
-    return tuple(str(limit) for limit in config.limits(task))
-
-
 def _counts(trials: Sequence[FrozenTrial], points: Sequence[Point]) -> dict[str, int]:
     states = [trial.state for trial in trials]
     return {"evaluated": states.count(TrialState.COMPLETE), "failed": states.count(TrialState.FAIL),
             "architectures": len(points), "estimated": sum(point.estimated for point in points)}
-
-
-def _importance(done: Sequence[FrozenTrial], space: SearchSpace, quality: Measure) -> Importance | None:
-    return importance(quality.name, [trial.params for trial in done],
-                      [trial.user_attrs["metrics"][quality.kind] for trial in done], space.genes)

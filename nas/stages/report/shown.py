@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nas.core.fronts import FrontEntry
 from nas.core.measures import Measure
 from nas.core.metrics import LOSS
 from search_spaces import Architecture
 from supernet.train.teaching import LOSSES
 
 
-@dataclass(frozen=True)
-class Point:
+@dataclass(frozen=True, kw_only=True)
+class Point(FrontEntry):
     """An architecture that a search evaluated.
 
     Args:
@@ -21,25 +22,12 @@ class Point:
         estimated: its quality was told by a race before the end, so it stands on no front.
         allowed: it is within all limits of the search.
         mark: what it is known as beside its key: smallest, largest or published names.
-        unmeasured: by the name of a cost, the share of it that rests on interpolated or estimated prices.
     """
 
-    arch: Architecture
     trial: int
-    metrics: Mapping[str, float]
-    costs: Mapping[str, float]
     estimated: bool
     allowed: bool
     mark: str = ""
-    unmeasured: Mapping[str, float] = field(default_factory=dict)
-
-    def value(self, measure: Measure) -> float:
-        """One measure of it."""
-        return self.metrics[measure.kind] if measure.is_quality else self.costs[measure.name]
-
-    def show(self, measure: Measure) -> str:
-        """One measure of it for a reader, marked where a part of it was not measured."""
-        return measure.show(self.value(measure), self.unmeasured.get(measure.name, 0.0))
 
 
 @dataclass(frozen=True)
@@ -143,7 +131,7 @@ class Devices:
         notes: why a device tells nothing of where the time goes.
     """
 
-    parts: Mapping[str, Mapping[str, list[TimedPart]]] = field(default_factory=dict)
+    parts: dict[str, Mapping[str, list[TimedPart]]] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
     checks: list[Checked] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -13,11 +13,10 @@ from pydantic import BaseModel
 
 from nas.core.metrics import read_rows
 from nas.core.run_dir import RunDir
-from nas.core.subnet import Subnet
+from nas.core.subnet import Subnet, subnets_in
 from nas.stages.report.judged import seen
 from nas.stages.report.shown import Curve, Picked, Ranked, SubnetStep
 from search_spaces.files.reading import checked, number, read_csv, read_json, read_table
-from supernet.pretrained import ARCHITECTURE
 from supernet.train.recipe import Recipe
 
 MOST = 400
@@ -28,8 +27,7 @@ CURVES = ("train/loss", "valid/")
 
 def read_picked(run: RunDir) -> list[Picked]:
     """The run's subnets by name. Raises InputError where one is damaged."""
-    folders = sorted(path.parent for path in (run.path / "subnets").glob(f"*/{ARCHITECTURE}"))
-    return [_picked(Subnet.open(str(folder))) for folder in folders]
+    return [_picked(Subnet.open(str(folder))) for folder in subnets_in(run.path)]
 
 
 def _picked(subnet: Subnet) -> Picked:

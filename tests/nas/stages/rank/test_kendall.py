@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from nas.stages.rank.kendall import bootstrap, interval, tau, taus
+from nas.core.prediction_quality import tau
+from nas.stages.rank.kendall import bootstrap, interval, taus
 
 
 @pytest.mark.parametrize("seed", range(5))
