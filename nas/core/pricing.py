@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hardware_profiles import LatencyModel
 from nas.core.costs import unit_costs
 from nas.core.measures import Measure, PriceConditions, registry
+from nas.core.pareto import Floats
 from search_spaces import Architecture, InputError
 from search_spaces.errors import Option
 from search_spaces.units import LENGTHS, SUBLAYERS
 from supernet import Transformer
 
-Floats = NDArray[np.float64]
 ROLES = ("embedding", *SUBLAYERS, "norm", "head")
 
 

@@ -21,6 +21,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from nas.core.progress import ProgressTask
+
 ROOMY, WIDE, NARROW = 112, 40, 10
 """Columns of a terminal from which on a bar is wide, and the columns of a wide and of a narrow bar."""
 INDENT, MOST = 2, 10_000
@@ -77,46 +79,34 @@ class WorkBar:
         self.progress = _Works(*columns, console=console, speed_estimate_period=MEMORY_S)
         self._printed = monotonic()
 
-    def __enter__(self) -> WorkBar:
-        self.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.stop()
-
-    def start(self) -> None:
-        """Show the bar."""
-        self.progress.start()
-
-    def stop(self) -> None:
-        """Leave it as it is."""
-        self.progress.stop()
-
-    def add(self, what: str, total: float, done: int = 0, figures: str = "") -> TaskID:
+    def add(self, what: str, total: float, done: int = 0) -> BarTask:
         """One more work."""
-        return self.progress.add_task(what, total=total, completed=done, figures=figures)
+        return BarTask(self, self.progress.add_task(what, total=total, completed=done, figures=""))
 
-    def move(self, task: TaskID, by: float = 1) -> None:
-        """So much more is done."""
-        self.progress.advance(task, by)
-        self._line()
-
-    def move_to(self, task: TaskID, done: float) -> None:
-        """So much is done in all."""
-        self.progress.update(task, completed=done)
-        self._line()
-
-    def say(self, task: TaskID, figures: str) -> None:
-        """Show these figures from now on."""
-        self.progress.update(task, figures=figures)
-
-    def finish(self, task: TaskID) -> None:
-        """All is done, sooner than expected."""
-        self.progress.update(task, completed=self.progress.tasks[task].total)
-
-    def _line(self) -> None:
+    def line(self) -> None:
         """Where the bar cannot move, print it; Rich prints it at the end."""
         if not self._live and monotonic() - self._printed >= EVERY_S and not self.progress.finished:
             self._printed = monotonic()
             left = [task for task in self.progress.tasks if not task.finished]
             self.progress.console.print(self.progress.make_tasks_table(left))
+
+
+class BarTask(ProgressTask):
+    """A piece of work on a bar."""
+
+    def __init__(self, bar: WorkBar, number: TaskID) -> None:
+        self.bar, self.number = bar, number
+
+    def move(self, by: float = 1) -> None:
+        self.bar.progress.advance(self.number, by)
+        self.bar.line()
+
+    def move_to(self, done: float) -> None:
+        self.bar.progress.update(self.number, completed=done)
+        self.bar.line()
+
+    def say(self, figures: str) -> None:
+        self.bar.progress.update(self.number, figures=figures)
+
+    def finish(self) -> None:
+        self.bar.progress.update(self.number, completed=self.bar.progress.tasks[self.number].total)

@@ -69,14 +69,14 @@ class TerminalProgress(StageProgress):
         if self._bar is None or self._bar.counts != counts or self._bar.progress.finished:
             self.finish()
             self._bar = WorkBar(self.console, counts=counts)
-            self._bar.start()
-        return _BarTask(self._bar, self._bar.add(what, total, int(done)))
+            self._bar.progress.start()
+        return self._bar.add(what, total, int(done))
 
     def training(self, what: str, steps: int, start: int = 0) -> TrainingProgress:
         self.finish()
         bar = Bar(self.console, steps, start, what)
         self._bar = bar.bar
-        self._bar.start()
+        self._bar.progress.start()
         return bar
 
     def stop(self) -> bool:
@@ -92,29 +92,10 @@ class TerminalProgress(StageProgress):
 
     def finish(self) -> None:
         if self._bar is not None:
-            self._bar.stop()
+            self._bar.progress.stop()
         if self._status is not None:
             self._status.stop()
         self._bar = self._status = None
-
-
-class _BarTask(ProgressTask):
-    """A piece of work on a bar."""
-
-    def __init__(self, bar: WorkBar, task: Any) -> None:
-        self.bar, self.id = bar, task
-
-    def move(self, by: float = 1) -> None:
-        self.bar.move(self.id, by)
-
-    def move_to(self, done: float) -> None:
-        self.bar.move_to(self.id, done)
-
-    def say(self, figures: str) -> None:
-        self.bar.say(self.id, figures)
-
-    def finish(self) -> None:
-        self.bar.finish(self.id)
 
 
 class Bar(TrainingProgress):
@@ -126,7 +107,6 @@ class Bar(TrainingProgress):
         self.clock, self.rate, self.valid = Clock(), 0.0, ""
 
     def on_step(self, report: StepReport) -> None:
-        """Move on."""
         self.clock.took_a_step()
         rate = report.tokens / self.clock.taken()
         self.rate = rate if self.rate == 0 else 0.9 * self.rate + 0.1 * rate
@@ -145,8 +125,8 @@ class Bar(TrainingProgress):
 
     def _show(self, step: int, losses: Mapping[str, float]) -> None:
         shown = " / ".join(f"{loss:.3f} ({name})" for name, loss in losses.items())
-        self.bar.say(self.task, f"loss {shown}{self.valid}, {self.rate:,.0f} tokens/s")
-        self.bar.move_to(self.task, step)
+        self.task.say(f"loss {shown}{self.valid}, {self.rate:,.0f} tokens/s")
+        self.task.move_to(step)
 
     def on_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
         """Show the validation loss from now on."""

@@ -6,7 +6,6 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -54,14 +53,14 @@ class Budget:
     start: float = field(default_factory=lambda: time.monotonic())
     before_s: float = 0.0
     """Spent by earlier calls."""
-    chosen: dict[str, dict[str, Any]] = field(default_factory=dict)
+    chosen: dict[str, _Chosen] = field(default_factory=dict)
     """By phase: the workloads that an earlier call chose, and the budget it chose them for."""
 
     def __post_init__(self) -> None:
         self._saved = self.start
         known = self._read()
-        if known.get("of") == self.identity:
-            self.before_s, self.chosen = float(known["spent_s"]), dict(known["chosen"])
+        if known.of == self.identity:
+            self.before_s, self.chosen = known.spent_s, known.chosen
 
     @property
     def resumed(self) -> bool:
@@ -81,12 +80,12 @@ class Budget:
     def earlier(self, phase: str) -> Collection[str] | None:
         """The names of the workloads to time where an earlier call chose them with at least this budget."""
         known = self.chosen.get(phase)
-        return known["workloads"] if known and known["budget_s"] >= self.seconds else None
+        return known.workloads if known and known.budget_s >= self.seconds else None
 
     def choose(self, phase: str, names: Collection[str]) -> None:
         """Keep which workloads are timed: a call that resumes has to time the same ones."""
-        before = self.chosen.get(phase, {"budget_s": 0.0})
-        self.chosen[phase] = {"budget_s": max(self.seconds, before["budget_s"]), "workloads": sorted(names)}
+        before = self.chosen[phase].budget_s if phase in self.chosen else 0.0
+        self.chosen[phase] = _Chosen(budget_s=max(self.seconds, before), workloads=sorted(names))
         self.save()
 
     def tick(self) -> None:
@@ -98,8 +97,8 @@ class Budget:
         """Save what was spent."""
         self._saved = time.monotonic()
         if self.path is not None:
-            write_json(self.path, {"schema_version": 1, "of": self.identity, "spent_s": self.before_s + self.spent_s,
-                                   "chosen": self.chosen})
+            saved = _Saved(of=self.identity, spent_s=self.before_s + self.spent_s, chosen=self.chosen)
+            write_json(self.path, {"schema_version": 1, **saved.model_dump()})
 
     def forget(self) -> None:
         """Count nothing of this call: it did not begin a profile."""
@@ -107,12 +106,12 @@ class Budget:
             self.path.unlink(missing_ok=True)
         self.path = None
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> _Saved:
         """What was saved; nothing where the file is damaged: the time spent before is then not counted."""
         try:
-            return checked(_Saved, read_json(self.path) if self.path is not None else {}, "").model_dump()
+            return checked(_Saved, read_json(self.path) if self.path is not None else {}, "")
         except InputError:
-            return {}
+            return _Saved()
 
 
 @dataclass(frozen=True)

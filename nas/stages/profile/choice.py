@@ -6,10 +6,10 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hardware_profiles.latency import phase_steps
 from hardware_profiles.table import UnitWork
+from nas.core.pareto import Floats
 from search_spaces import Architecture, InputError, SearchSpace
 from search_spaces.space.inventory import inventory
 from search_spaces.units import Unit
@@ -27,12 +27,6 @@ def units_of(space: SearchSpace, phase: str) -> list[Unit]:
     return list(found)
 
 
-def spread_units(works: Mapping[Unit, UnitWork], n: int, first: Collection[Unit] = ()) -> list[Unit]:
-    """The first n units of `spread_order`, in the order of `works`; more where there are more ends of kinds."""
-    taken = set(spread_order(works, first)[: max(n, n_ends(works, first))])
-    return [unit for unit in works if unit in taken]
-
-
 def n_ends(works: Mapping[Unit, UnitWork], first: Collection[Unit] = ()) -> int:
     """How many units at the beginning of `spread_order` have to be timed, so that nothing is extrapolated."""
     return len({*first, *_ends(list(works), works)})
@@ -46,7 +40,7 @@ def spread_order(works: Mapping[Unit, UnitWork], first: Collection[Unit] = ()) -
     units = list(works)
     if not units:
         return []
-    points = unit_points(works)
+    points = _points(works)
     taken = list(dict.fromkeys((*first, *_ends(units, works))))
     distance = np.min([_distances(points, units.index(unit)) for unit in taken], axis=0)
     distance[[units.index(unit) for unit in taken]] = -np.inf
@@ -68,7 +62,7 @@ def _ends(units: Sequence[Unit], works: Mapping[Unit, UnitWork]) -> list[Unit]:
     return list(found)
 
 
-def unit_points(works: Mapping[Unit, UnitWork]) -> NDArray[np.float64]:
+def _points(works: Mapping[Unit, UnitWork]) -> Floats:
     """Units as points: close where they are alike in kind, dims and work."""
     rows: list[dict[str, float]] = []
     for unit, work in works.items():
@@ -84,7 +78,7 @@ def unit_points(works: Mapping[Unit, UnitWork]) -> NDArray[np.float64]:
     return np.array([[row.get(name, 0.0) for name in names] for row in rows])
 
 
-def _distances(points: NDArray[np.float64], i: int) -> NDArray[np.float64]:
+def _distances(points: Floats, i: int) -> Floats:
     return np.asarray(np.linalg.norm(points - points[i], axis=1))
 
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from hardware_profiles import protocol as measure
 from hardware_profiles import runtimes
 from hardware_profiles.latency import LatencyModel
 from hardware_profiles.profile import Conditions, Memory
+from nas.core.pareto import Floats
 from nas.core.stopping import Stopped
 from nas.core.timing.compiling import processes
 from nas.core.timing.fresh import FreshPool
@@ -23,7 +23,6 @@ from nas.core.timing.session import Bench, Rounds
 from nas.core.timing.workloads import Workload
 from search_spaces import Architecture, InputError
 
-Floats = NDArray[np.float64]
 LEAST = 1e6
 """Bytes below which a peak is a matter of how memory is handed out."""
 LEAST_PEAKS = 3

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hardware_profiles import regression
 from hardware_profiles.device import PRECISIONS, Device
 from hardware_profiles.protocol import Timing
 from hardware_profiles.table import PriceRow, UnitWork
+from nas.core.pareto import Floats
 from nas.core.timing.workloads import Workload
 from search_spaces import InputError
 from search_spaces.errors import Option
@@ -59,7 +59,7 @@ def interpolated_rows(known: Sequence[PriceRow], works: Mapping[Unit, UnitWork],
                 "interpolated", works[unit]) for unit, value, spread in zip(wanted, ms, std)]
 
 
-def unit_features(works: Mapping[Unit, UnitWork]) -> tuple[list[str], NDArray[np.float64]]:
+def unit_features(works: Mapping[Unit, UnitWork]) -> tuple[list[str], Floats]:
     """Units as rows of numbers: their work, their dims, and which kind they are."""
     rows = []
     for unit, work in works.items():

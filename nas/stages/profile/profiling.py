@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hardware_profiles.calibration import MeasuredModel, calibrated, from_csv, to_csv
 from hardware_profiles.device import Device
@@ -20,6 +19,7 @@ from hardware_profiles.plausibility import check_dependence
 from hardware_profiles.profile import Conditions, Stored, read_stored
 from hardware_profiles.provenance import today
 from hardware_profiles.table import PriceTable, UnitWork
+from nas.core.pareto import Floats
 from nas.core.progress import StageProgress
 from nas.core.run_dir import write_text
 from nas.core.timing.session import Bench
@@ -215,7 +215,7 @@ class Profiling:
         self._write()
 
     def _check_dependence(self, phase: str, models: Sequence[Architecture], works: Mapping[Unit, UnitWork],
-                          ms: NDArray[np.float64]) -> None:
+                          ms: Floats) -> None:
         """Raises InputError where whole models take as long whatever they are."""
         steps = [[works[step.unit] for step in phase_steps(arch, phase)] for arch in models]
         features = np.array([[sum(work.macs for work in each), sum(work.moved_bytes for work in each), len(each)]

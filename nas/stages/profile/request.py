@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hardware_profiles.device import PHASES, Device
-from hardware_profiles.profile import named_folder
 from search_spaces import InputError, SearchSpace
 from search_spaces.errors import Option
 
@@ -50,14 +49,6 @@ class ProfileRequest:
         if self.check and self.from_ is not None:
             raise InputError(Option("from_"), f"cannot be combined with {Option('check')}; fit first, then check")
 
-    def folder(self, device: Device) -> Path:
-        """The profile's folder."""
-        return self.out or named_folder(device.name)
-
-    def phases(self, device: Device, space: SearchSpace) -> list[str]:
-        """The phases to profile. Raises InputError where the space's models have none of them."""
-        return phases_of(device, space, self.phase)
-
 
 @dataclass(frozen=True)
 class LatencyRequest:
@@ -84,7 +75,7 @@ def check_phase(phase: str) -> None:
 
 
 def phases_of(device: Device, space: SearchSpace, phases: tuple[str, ...] = ()) -> list[str]:
-    """The phases of a device that a space's models have; those that are given, or the device's own."""
+    """The phases of a device that a space's models have; those given, or the device's own. Raises InputError."""
     if "decode" in phases and space.family == "encoder":
         raise InputError(Option("phase"), f"decode: the space {space.name} holds encoders, which do not decode")
     wanted = phases or tuple(phase for phase in device.phases if phase == "prefill" or space.family != "encoder")

@@ -56,13 +56,13 @@ def run(request: ProfileRequest, progress: StageProgress) -> ProfileResult:
         Waiting: the user has to carry a file.
     """
     device = load_device(request.device)
-    folder = request.folder(device)
+    folder = request.out or named_folder(device.name)
     if request.check and not (folder / "profile.yaml").is_file():
         raise InputError(str(folder), f"is no profile yet; run {Command('profile', request.device, space='SPACE')} "
                                       "first")
     space_name = request.space or _last_space(folder)
     space = load_profiled_space(space_name)
-    phases = request.phases(device, space)
+    phases = phases_of(device, space, request.phase)
     with _folder_for(folder), locked(folder, "profile"):
         profiling = Profiling(device, space, folder, progress, space_name)
         if request.from_ is not None:

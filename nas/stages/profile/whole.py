@@ -70,7 +70,7 @@ def read_measurements(path: Path) -> tuple[list[Architecture], list[float]]:
     for place, line in lines:
         where = f"{path}, line {place}"
         archs.append(_architecture(line, named, known, where))
-        ms.append(_milliseconds(line, time, where))
+        ms.append(number(line[time], f"{where}: {time}") * TIMES[time])
     return archs, ms
 
 
@@ -84,10 +84,6 @@ def _architecture(line: dict[str, Any], named: str, known: dict[str, Architectur
         raise InputError(where, f"the key {shown(text)} {says}; put its JSON file beside the CSV, or write the JSON "
                                 "into a column architecture")
     return known[matches[0]]
-
-
-def _milliseconds(line: dict[str, Any], column: str, where: str) -> float:
-    return number(line[column], f"{where}: {column}") * TIMES[column]
 
 
 def _known(folder: Path) -> Iterator[tuple[str, Architecture]]:

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nas.core.measures import Limit, Measure
+from nas.core.pareto import Floats
 from nas.core.pricing import Prices
 from search_spaces import Architecture, Fault, InputError, SearchSpace
 from search_spaces.kind import Value
 
-Floats = NDArray[np.float64]
 Genes = dict[str, Value]
 Costs = Callable[[Sequence[Architecture]], Floats]
 SAMPLES = 200

@@ -23,13 +23,13 @@ def console(width=100, terminal=False):
 
 def work(shown, clock, seconds, steps=4, figures="loss"):
     """Do so many steps, each of so many seconds."""
-    with shown:
+    with shown.progress:
         task = shown.add("working", steps)
         shown.progress.get_time = lambda: clock[0]
         for step in range(steps):
             clock[0] += seconds
-            shown.say(task, f"{figures} {step}")
-            shown.move_to(task, step + 1)
+            task.say(f"{figures} {step}")
+            task.move_to(step + 1)
 
 
 def lines(to):
@@ -56,10 +56,10 @@ def test_a_line_is_of_what_is_not_done_yet_and_tells_the_time_left(clock):
     shown = bar.WorkBar(to := console())
     shown.progress.get_time = lambda: clock[0]
     done, left = shown.add("first", 1), shown.add("then", 5)
-    shown.move(done)
+    done.move()
     for _ in range(3):
         clock[0] += 100
-        shown.move(left)
+        left.move()
     assert [line[0] for line in lines(to)] == ["then"] * 3
     assert lines(to)[-1][-1] == "0:03:20"
 
@@ -80,8 +80,8 @@ def test_an_amount_of_seconds_is_not_counted():
 
 def test_what_is_finished_early_is_whole(clock):
     shown = bar.WorkBar(console())
-    shown.finish(task := shown.add("working", 7))
-    assert shown.progress.tasks[task].finished
+    shown.add("working", 7).finish()
+    assert shown.progress.tasks[0].finished
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
@@ -89,8 +89,7 @@ def test_nothing_is_cut_off_in_a_narrow_terminal(width):
     figures = "loss 6.103 (largest) / 6.222 (smallest) / 6.000 (random), valid 6.024, 12,345 tokens/s"
     to = console(width)
     shown = bar.WorkBar(console(width, terminal=True))
-    task = shown.add("retraining 0c96818520c5-retrained", 10_000, 4_321)
-    shown.say(task, figures)
+    shown.add("retraining 0c96818520c5-retrained", 10_000, 4_321).say(figures)
     to.print(shown.progress.make_tasks_table(shown.progress.tasks))
     said = " ".join(to.file.getvalue().split())
     assert figures in said and "retraining 0c96818520c5-retrained" in said and "4321/10000" in said
