@@ -34,7 +34,6 @@ from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir
 from nas.core.search_config import SearchConfig
 from nas.stages.search.evaluator import Evaluation, Race
-from nas.stages.search.local import run_local
 from nas.stages.search.request import SearchCluster
 from nas.stages.search.search import Search
 from nas.stages.search.setup import SearchSetup
@@ -81,7 +80,7 @@ def opened(run: RunDir, folder: Path, **settings: Any) -> Search:
 
 
 def here(search: Search, make: Sleeper) -> None:
-    run_local(search, evaluate=make())
+    search.run(evaluate=make())
 
 
 def on_ray(search: Search, make: Sleeper) -> None:

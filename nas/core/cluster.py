@@ -59,7 +59,8 @@ def _connect(address: str, workers: int, environment: dict[str, Any] | None) -> 
             start_local(num_cpus=max(workers + 1, os.cpu_count() or 1), include_dashboard=False, **quiet)
         else:
             check_answers(address)
-            connect(address, runtime_env=environment or _plugins(), **quiet)
+            own = {"env_vars": {plugins.VARIABLE: os.environ[plugins.VARIABLE]}} if plugins.named() else {}
+            connect(address, runtime_env=environment or own, **quiet)  # workers find the user's files where they are
     except InputError:
         raise
     except (OSError, ValueError, RuntimeError, RayError) as error:
@@ -80,11 +81,6 @@ class _OwnPaths(list[str]):
     def extend(self, paths: Iterable[str]) -> None:
         """See list.extend."""
         super().extend(path for path in paths if path in {os.path.abspath(own) for own in sys.path if own})
-
-
-def _plugins() -> dict[str, Any]:
-    """Workers read the user's own files from where they are here, as they do the run's folder."""
-    return {"env_vars": {plugins.VARIABLE: os.environ[plugins.VARIABLE]}} if plugins.named() else {}
 
 
 def _check_room(workers: int, option: str) -> None:

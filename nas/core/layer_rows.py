@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nas.core.costs import unit_costs
@@ -90,15 +90,12 @@ def drawing(arch: Architecture) -> Iterator[str]:
     params, macs = sum(row.params for row in rows), sum(row.macs for row in rows)
     widest = max(row.channels for row in rows)
     cells = [(row.label, row.slot, row.block, f"{bar(row.channels, widest)} {row.channels or ''}".strip(),
-              _number(row.params), share(row.params, params), _number(row.macs), share(row.macs, macs)) for row in rows]
-    yield from _aligned([HEAD, *cells, ("total", "", "", "", _number(params), "", _number(macs), "")])
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        cells = (cell.rjust(n) if i in NUMBERS else cell.ljust(n) for i, (cell, n) in enumerate(zip(row, widths)))
-        yield "  ".join(cells).rstrip()
+              number(row.params), share(row.params, params), number(row.macs), share(row.macs, macs)) for row in rows]
+    table = [HEAD, *cells, ("total", "", "", "", number(params), "", number(macs), "")]
+    widths = [max(map(len, column)) for column in zip(*table)]
+    for line in table:
+        aligned = (cell.rjust(n) if i in NUMBERS else cell.ljust(n) for i, (cell, n) in enumerate(zip(line, widths)))
+        yield "  ".join(aligned).rstrip()
 
 
 def _label(step: Step) -> str:
@@ -112,5 +109,6 @@ def _slot(step: Step, seen: bool) -> str:
     return f"{slot} shared".strip() if seen else slot
 
 
-def _number(value: int) -> str:
+def number(value: int) -> str:
+    """A count for a reader."""
     return f"{value:,}" if value else "-"

@@ -20,7 +20,7 @@ from nas.stages.export.request import ExportRequest
 from nas.stages.profile.profiling import conditions_of
 from nas.stages.retrain.config import make_config
 from nas.stages.search import samplers
-from nas.stages.search.warm import named
+from nas.stages.search.suggestions import named
 from search_spaces import Fault, InputError, load_space
 from search_spaces.errors import Option, with_references
 from supernet.train.recipe import Recipe

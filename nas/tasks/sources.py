@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
-from nas.tasks.files import Row, check_is_file
-from nas.tasks.hub import read_hub
+from nas.tasks.files import Row, cell, check_is_file
 from nas.tasks.options import SPLITS, WHERE, Options
 from search_spaces.errors import Fault, InputError, Setting
 
 Rows = dict[str, list[Row]]
 PART = 0.05
 """How much of the training rows a missing split takes."""
+HUB_NAMES = {"train": "train", "valid": "validation", "test": "test"}
+"""What the Hugging Face hub calls our splits."""
 
 
 def read_splits(options: Options, read: Callable[[str], list[Row]]) -> Rows:
     """The rows of the splits that were given. Raises InputError with the faults of all files."""
     if options.hf:
-        return read_hub(options)
+        return _read_hub(options)
     rows: Rows = {}
     faults: list[Fault] = []
     for split, path in options.paths.items():
@@ -71,3 +73,37 @@ def thin(rows: list[Row], limit: int | None, seed: int, keep: Collection[int]) -
     others = sorted(set(range(len(rows))) - set(first))
     rng = random.Random(f"limit {seed}")  # noqa: S311 - repeatable, not secret
     return [rows[place] for place in sorted([*first, *rng.sample(others, limit - len(first))])]
+
+
+def _read_hub(options: Options) -> dict[str, list[Row]]:
+    """The rows of the splits that the data set has, with class names in the place of class numbers."""
+    try:
+        import datasets
+    except ImportError:
+        says = "needs the package datasets; pip install 'paretoformer[datasets]'"
+        raise InputError(WHERE, [Fault("hf", says)]) from None
+    try:
+        found = datasets.load_dataset(options.hf, options.config)
+    except Exception as error:  # whatever the hub, the network or a loading script raises
+        says = f"cannot load {options.hf!r}: {' '.join(str(error).split())}"
+        raise InputError(WHERE, [Fault("hf", says)]) from error
+    if "train" not in found:
+        raise InputError(WHERE, [Fault("hf", f"{options.hf!r} has no split train; it has: {', '.join(found)}")])
+    splits = {ours: list(_hub_rows(found[theirs], f"{options.hf} {theirs}", options.columns))
+              for ours, theirs in HUB_NAMES.items() if theirs in found}
+    return {name: rows for name, rows in splits.items() if rows}
+
+
+def _hub_rows(split: Any, where: str, columns: Row) -> Iterator[Row]:
+    features = getattr(split, "features", None) or {}
+    named = {place: getattr(features.get(column), "names", None) for place, column in enumerate(columns)}
+    classes = {place: list(names) for place, names in named.items() if names}
+    for record in split:
+        row = [cell(where, record, column) for column in columns]
+        for place, names in classes.items():
+            number = int(row[place])
+            if number < 0:
+                break  # the hub's mark for a label that is kept secret
+            row[place] = names[number]
+        else:
+            yield tuple(row)

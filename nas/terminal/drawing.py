@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nas.core.layer_rows import HEAD, NUMBERS, LayerRow, about, bar, layer_rows, share, stack_lines
+from nas.core.layer_rows import HEAD, NUMBERS, LayerRow, about, bar, layer_rows, number, share, stack_lines
 from nas.core.resolve import Named
 from nas.terminal.tables import ROOMY
 
@@ -36,18 +36,14 @@ def _table(rows: list[LayerRow], roomy: bool, ascii_only: bool) -> Table:
             side: Literal["left", "right"] = "right" if i in NUMBERS else "left"
             table.add_column(name, no_wrap=name != "block", overflow="fold", justify=side)
     params, macs = sum(row.params for row in rows), sum(row.macs for row in rows)
-    widest, number = max(row.channels for row in rows), _number if roomy else _short
+    widest, written = max(row.channels for row in rows), number if roomy else _short
     for row in rows:
         drawn = Text.assemble((bar(row.channels, widest, ascii_only), COLOURS.get(row.role, "")),
                               f" {row.channels}" if row.channels else "")
-        table.add_row(row.label, row.slot, row.block, *([drawn] if roomy else []), number(row.params),
-                      share(row.params, params), number(row.macs), share(row.macs, macs))
-    table.add_row("total", "", "", *([""] if roomy else []), number(params), "", number(macs), "", style="bold")
+        table.add_row(row.label, row.slot, row.block, *([drawn] if roomy else []), written(row.params),
+                      share(row.params, params), written(row.macs), share(row.macs, macs))
+    table.add_row("total", "", "", *([""] if roomy else []), written(params), "", written(macs), "", style="bold")
     return table
-
-
-def _number(value: int) -> str:
-    return f"{value:,}" if value else "-"
 
 
 def _short(value: int) -> str:

@@ -50,21 +50,16 @@ def parse_limit(text: str, metrics: Mapping[str, bool], at_least: bool = False) 
     if not equals or not name:
         raise InputError(option, f"{text!r} has to be MEASURE=VALUE, such as latency:cpu=12ms or params=5M")
     measure = parse_measure(name, metrics, option)
-    return Limit(measure, parse_value(value, measure, option), at_least)
+    try:
+        return Limit(measure, measure.declared.parse(value), at_least)
+    except ValueError as error:
+        raise InputError(option, f"{value!r} is no value of {measure.name}; allowed: {error}") from None
 
 
 def parse_limits(most: Iterable[str], least: Iterable[str], metrics: Mapping[str, bool]) -> tuple[Limit, ...]:
     """The upper limits and the lower ones. Raises InputError."""
     return (*(parse_limit(text, metrics) for text in most),
             *(parse_limit(text, metrics, at_least=True) for text in least))
-
-
-def parse_value(text: str, measure: Measure, where: str) -> float:
-    """A value of a measure, in its own unit. Raises InputError for a unit it does not have."""
-    try:
-        return measure.declared.parse(text)
-    except ValueError as error:
-        raise InputError(where, f"{text!r} is no value of {measure.name}; allowed: {error}") from None
 
 
 def parse_all(objectives: Iterable[str], metrics: Mapping[str, bool]) -> tuple[Measure, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,39 +101,28 @@ def _write(subnet: Subnet, technique: Technique, context: CompressionContext, mo
     metrics = score(here, model.arch, context.task, context.prepared, context.recipe, full=True)
     recipe = {"steps": context.recipe.steps, "lr": context.recipe.lr} if context.trains else {}
     settings = {"technique": technique.name, **technique.summary(context.model, model), **recipe}
+    costs, shares = _on_devices(subnet, model.arch)
     facts = subnet.facts.then(Made(stage="compress", settings=settings, metrics=finite(metrics)), key=model.arch.key,
-                              costs=_costs(subnet, model), unmeasured_share=_unmeasured_share(subnet, model.arch))
+                              costs={**costs, **Prices({}, model.arch.context).all_of_model(model)},
+                              unmeasured_share=shares)
     return write_subnet(folder, model, subnet.tokenizer(), facts)
 
 
-def _costs(subnet: Subnet, model: Transformer) -> dict[str, float]:
-    """The costs of the result with its weights as stored; on devices again where the architecture changed."""
-    known = subnet.facts.costs if model.arch == subnet.arch else _on_devices(subnet.facts.costs, model.arch)
-    return {**known, **Prices({}, model.arch.context).all_of_model(model)}
+def _on_devices(subnet: Subnet, arch: Architecture) -> tuple[dict[str, float], dict[str, float]]:
+    """Costs and their unmeasured shares, looked up again where the architecture changed.
 
-
-def _unmeasured_share(subnet: Subnet, arch: Architecture) -> dict[str, float]:
-    """What share of each latency was not measured; computed again for another architecture."""
-    known = subnet.facts.unmeasured_share
+    A device that has no price for one of its units has none for it.
+    """
+    facts = subnet.facts
     if arch == subnet.arch:
-        return known
-    found = {}
-    for measure in (parse_measure(name, {}) for name in known):
-        with suppress(InputError):  # a device that has no price for one of its units
-            prices = Prices(load_devices([str(measure.device)]), arch.context)
-            found[measure.name] = float(prices.unmeasured_shares([measure], [arch])[0, 0])
-    return found
-
-
-def _on_devices(known: Mapping[str, float], arch: Architecture) -> dict[str, float]:
-    """Costs of another architecture; a device that has no price for one of its units has none for it."""
-    found = {}
-    for name in known:
-        measure = parse_measure(name, {})
+        return facts.costs, facts.unmeasured_share
+    costs: dict[str, float] = {}
+    shares: dict[str, float] = {}
+    for measure in (parse_measure(name, {}) for name in facts.costs):
         if measure.device is not None:
-            try:
+            with suppress(InputError):
                 prices = Prices(load_devices([measure.device]), arch.context)
-                found[name] = float(prices.values([measure], [arch])[0, 0])
-            except InputError:
-                continue
-    return found
+                costs[measure.name] = float(prices.values([measure], [arch])[0, 0])
+                if measure.name in facts.unmeasured_share:
+                    shares[measure.name] = float(prices.unmeasured_shares([measure], [arch])[0, 0])
+    return costs, shares

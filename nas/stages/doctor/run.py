@@ -64,12 +64,10 @@ def _accelerators() -> Iterator[Finding]:
 
 def _runtimes() -> Iterator[Finding]:
     for name in runtimes.names():
-        why = runtimes.get(name).missing()
-        yield Finding("runtimes", name, "no" if why else "yes", why or _versions(name))
-
-
-def _versions(runtime: str) -> str:
-    return ", ".join(f"{name} {number}" for name, number in runtimes.get(runtime).versions().items())
+        runtime = runtimes.get(name)
+        why = runtime.missing()
+        versions = "" if why else ", ".join(f"{part} {number}" for part, number in runtime.versions().items())
+        yield Finding("runtimes", name, "no" if why else "yes", why or versions)
 
 
 def _devices() -> Iterator[Finding]:

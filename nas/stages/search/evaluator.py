@@ -72,6 +72,9 @@ class Race:
         return (self.loss + float(mean), float(error)) if mean > CLEARLY * error else None
 
 
+Evaluate = Callable[[Architecture, Race | None], Evaluation]
+
+
 class Evaluator:
     """Measures architectures, always on the same batches in the same order.
 

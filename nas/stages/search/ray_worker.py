@@ -12,8 +12,7 @@ import torch
 from ray.tune import Trainable
 
 from nas.core.evaluation import place, read_supernet
-from nas.stages.search.evaluator import Evaluation, Evaluator, Listed, Race, failure
-from nas.stages.search.local import Evaluate
+from nas.stages.search.evaluator import Evaluate, Evaluation, Evaluator, Listed, Race, failure
 from nas.stages.search.setup import SearchSetup
 from nas.tasks.base import Prepared, Task
 from search_spaces import Architecture

@@ -127,9 +127,7 @@ def _config(folder: RunDir, request: SearchRequest, old: SearchConfig | None) ->
 
 def _evaluate(search: Search, cluster: SearchCluster | None, stop: Stop) -> None:
     if cluster is None:
-        from nas.stages.search.local import run_local
-
-        run_local(search, stop)
+        search.run(stop)
     else:
         from nas.stages.search.ray_backend import run_on_ray
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from nas.core.stopping import Stop, Stopped
 from nas.core.trials import is_feasible
 from nas.stages.search.evaluations import Evaluations
-from nas.stages.search.evaluator import Evaluation, Race, replayed
+from nas.stages.search.evaluator import Evaluate, Evaluation, Race, replayed
 from nas.stages.search.record import SearchRecord
 from nas.stages.search.setup import SearchSetup
 from nas.stages.search.suggestions import Suggestions
@@ -63,6 +64,23 @@ class Search:
     def done(self) -> int:
         """Trials that were evaluated, or failed at it."""
         return self.record.done
+
+    def run(self, stop: Stop = lambda: False, evaluate: Evaluate | None = None) -> None:
+        """Evaluate in this process, one architecture after the other, until all trials are done.
+
+        Args:
+            evaluate: by default on the run's supernet.
+
+        Raises:
+            Stopped: `stop` ended it before.
+        """
+        evaluate = evaluate or self.setup.evaluator()
+        while self.done < self.n_trials:
+            if stop():
+                raise Stopped
+            proposal = self.propose()
+            if proposal is not None:
+                self.accept(proposal, evaluate(proposal.arch, proposal.race))
 
     def propose(self) -> Proposal | None:
         """The next architecture to evaluate; None where a proposal could be finished at once.

@@ -9,17 +9,19 @@ from typing import Any
 from optuna.trial import Trial
 from pydantic import BaseModel
 
-from nas.core.fronts import read_architecture
+from nas.core.fronts import read_architecture, read_front
 from nas.core.measures import Limit, Measure
-from nas.core.run_dir import write_json
+from nas.core.resolve import Named, resolve
+from nas.core.run_dir import RunDir, write_json
 from nas.core.study import Study
 from nas.stages.search.feasibility import Feasibility, assess
 from nas.stages.search.samplers import Params, Problem, Proposer
 from nas.stages.search.setup import SearchSetup
-from nas.stages.search.warm import warm_start
-from search_spaces import Architecture
+from search_spaces import Architecture, InputError, SearchSpace
 from search_spaces.errors import Option
 from search_spaces.files.reading import checked, read_json
+from search_spaces.published.catalogue import load_published
+from search_spaces.published.catalogue import names as published_names
 
 
 class _StartsFile(BaseModel):
@@ -106,3 +108,31 @@ class Suggestions:
     def _decode(self, params: Params) -> tuple[Architecture, frozenset[str]]:
         decoded: tuple[Architecture, frozenset[str]] = self._read(tuple(params.items()))
         return decoded
+
+
+def warm_start(name: str, space: SearchSpace) -> list[Architecture]:
+    """The architectures of a run's front, of a file, or of that name; `published` means all published ones.
+
+    Raises:
+        InputError: none of them lies in the space.
+    """
+    archs = named(name)
+    inside = [arch for arch in archs if arch in space]
+    if not inside:
+        raise InputError(Option("warm_start"), f"{name}: none of its {len(archs)} architectures lies in {space.name}")
+    return inside
+
+
+def named(name: str) -> list[Architecture]:
+    """Those of a name, wherever they lie. Raises InputError where it names nothing."""
+    if name == "published":
+        return [load_published(each) for each in published_names()]
+    try:
+        run = RunDir.open(name)
+    except InputError:
+        found = resolve(name)
+        if not isinstance(found, Named):
+            raise InputError(Option("warm_start"), f"{name} is a space; allowed: a run, an architecture, "
+                                                   "published") from None
+        return [found.arch]
+    return [entry.arch for entry in read_front(run)]

@@ -36,7 +36,7 @@ def run(request: TrainRequest, progress: StageProgress) -> TrainResult:
         Stopped: the user stopped it.
     """
     new = request.resume is None
-    folder = _created(request) if new else _resumed(request)
+    folder = RunDir.create(str(request.run), request.new_config()) if new else _resumed(request)
     with folder.locked(), _taken_back(folder, new):
         prepared = _prepared(folder, request.workers, request.ray, progress)
         return _trained(folder, prepared, request, progress)
@@ -51,11 +51,6 @@ def begin(name: str, config: RunConfig, progress: StageProgress) -> RunDir:
     with folder.locked(), _taken_back(folder, new):
         _prepared(folder, 1, "", progress)
     return folder
-
-
-def _created(request: TrainRequest) -> RunDir:
-    assert request.run is not None, "see TrainRequest"
-    return RunDir.create(request.run, request.new_config())
 
 
 def _resumed(request: TrainRequest) -> RunDir:

@@ -59,18 +59,15 @@ class Dimension:
             return self.scale.number(self.distribution.to_internal_repr(value))
         if not self.distribution._contains(self.distribution.to_internal_repr(value)):
             raise ValueError(f"{value!r} is not one of {self.values}")
-        return self._nearest(value)
+        if isinstance(self.distribution, CategoricalDistribution):
+            return float(self.distribution.to_internal_repr(value))
+        return float(np.argmin([abs(one - value) for one in self.values]))
 
     def label(self, value: Any, number: float) -> float:
         """What is equal for equal values only: floats between 0 and 1 may stand for the same value of a wide range."""
         if self.scale is None or (self.scale.last is not None and not self.scale.is_int):
             return number
         return float(value) if self.scale.last is None else int(value)
-
-    def _nearest(self, value: Any) -> float:
-        if isinstance(self.distribution, CategoricalDistribution):
-            return float(self.distribution.to_internal_repr(value))
-        return float(np.argmin([abs(one - value) for one in self.values]))
 
     def features(self, numbers: Floats) -> list[Floats]:
         """Groups of columns: its position if it is ordered, and what tells one choice from another."""
