@@ -10,12 +10,12 @@ from search_spaces.errors import InputError, Option
 SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
-def parse_time(text: str, option: Option = Option("budget")) -> float:  # noqa: B008 - a constant
-    """Seconds of a text such as 90s, 3m or 1.5h. Raises InputError that names the option."""
+def parse_time(text: str) -> float:
+    """Seconds of a budget such as 90s, 3m or 1.5h. Raises InputError."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
     seconds = float(match[1]) * SECONDS[match[2] or "s"] if match else 0.0
     if seconds <= 0:
-        raise InputError(option, f"{text!r} is not allowed; allowed: a time such as 90s, 3m or 1h")
+        raise InputError(Option("budget"), f"{text!r} is not allowed; allowed: a time such as 90s, 3m or 1h")
     return seconds
 
 

@@ -112,12 +112,23 @@ def connect(address: str, **settings: Any) -> None:
     Raises:
         TimeoutError: it took longer.
     """
-    slow = "what listens there does not answer as a Ray cluster"
-    _within(CONNECT_S, lambda: ray.init(address=address, **settings), slow)
+    until = time.monotonic() + CONNECT_S
+
+    def check_time() -> None:
+        if time.monotonic() > until:
+            raise TimeoutError(f"what listens there does not answer as a Ray cluster ({CONNECT_S:.0f} s)")
+
+    error = in_thread(lambda: ray.init(address=address, **settings), check_time, _POLL_S)
+    if error is not None:
+        raise error
 
 
-def _within(seconds: float, work: Callable[[], object], slow: str) -> None:
-    """Do something in another thread, for Ray blocks signals; wait for it only so long."""
+def in_thread(work: Callable[[], object], meanwhile: Callable[[], None], poll_s: float) -> BaseException | None:
+    """Do something in another thread, for Ray blocks signals; gives what went wrong.
+
+    Args:
+        meanwhile: called over and over in this thread; what it raises ends the wait.
+    """
     failed: list[BaseException] = []
 
     def do() -> None:
@@ -128,10 +139,7 @@ def _within(seconds: float, work: Callable[[], object], slow: str) -> None:
 
     thread = threading.Thread(target=do, daemon=True)
     thread.start()
-    until = time.monotonic() + seconds
     while thread.is_alive():
-        if time.monotonic() > until:
-            raise TimeoutError(f"{slow} ({seconds:.0f} s)")
-        thread.join(_POLL_S)
-    if failed:
-        raise failed[0]
+        thread.join(poll_s)
+        meanwhile()
+    return failed[0] if failed else None

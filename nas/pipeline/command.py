@@ -121,7 +121,7 @@ def run(path: str, first: str | None, dry: bool, console: Console) -> PipelinePl
         return plan
     plan.record.again(step.stage.name for step in plan.steps if step.does == "run again")
     took = []
-    work = PipelineState(plan.config, console)
+    work = PipelineState(plan.config)
     for place, step in enumerate(plan.steps, 1):
         name = step.stage.name
         console.print(Text(f"[{place}/{len(plan.steps)}] {name}: {BEGINS[step.does]}", style="bold"))

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from hardware_profiles.device import load_profile
 from hardware_profiles.profile import folder_of
 from nas.core.durations import parse_time
@@ -44,7 +42,6 @@ class PipelineState:
     """What stages share: the config, and the subnets that the last one made."""
 
     config: PipelineConfig
-    console: Console
     progress: StageProgress = field(default_factory=StageProgress)
     subnets: dict[str, tuple[str, ...]] = field(default_factory=dict)
 

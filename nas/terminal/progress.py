@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -138,6 +139,7 @@ class Bar(TrainingProgress):
         self.clock.did_something_else()
 
 
+@dataclass
 class StopRequest:
     """Whether the user asked to stop.
 
@@ -145,8 +147,8 @@ class StopRequest:
         breaks_off: whether a first signal ends the work at once.
     """
 
-    def __init__(self, breaks_off: bool = False) -> None:
-        self.breaks_off, self.received = breaks_off, False
+    breaks_off: bool = False
+    received: bool = False
 
     def __call__(self) -> bool:
         """Whether a signal came."""

@@ -215,11 +215,11 @@ class Bench:
         """Drop the rounds of a measurement that is written down: the same one asked for again is made anew."""
         (self.folder / f"{purpose}.jsonl").unlink(missing_ok=True)
 
-    def alone(self, workload: Workload, runs: int = 20) -> float:
+    def alone(self, workload: Workload) -> float:
         """Milliseconds of a workload run over and over, its weights hot in the caches: the median."""
         module, inputs = workload.build(self.conditions)
         run = self.runtime.load(module, inputs, self.device.runtime_options())
-        return 1e3 * statistics.median(run() for _ in range(runs))
+        return 1e3 * statistics.median(run() for _ in range(20))
 
     def job(self, workloads: Sequence[Workload], reference: Workload, protocol: measure.Protocol,
             rounds: Rounds) -> Job:

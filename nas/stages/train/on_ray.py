@@ -5,7 +5,6 @@ The run's folder has to be reachable under the same path from every machine of t
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from ray.train.torch import TorchConfig, TorchTrainer, get_device
 from nas.core.cluster import MOST_FAILURES, POLL_S, cluster, has_gpus
 from nas.core.metrics import Files, read_rows
 from nas.core.progress import TrainingProgress
+from nas.core.ray_address import in_thread
 from nas.core.ray_nodes import Nodes
 from nas.core.run_dir import RunDir, write_json
 from nas.core.stopping import Stop, Stopped
@@ -53,27 +53,19 @@ def train_on_ray(run: RunDir, workers: int, address: str, shown: TrainingProgres
         raise stopped(run, newest_step(run.path / "checkpoints"))
 
 
-def _watch(trainer: TorchTrainer, run: RunDir, shown: TrainingProgress, stop: Stop) -> Exception | None:
+def _watch(trainer: TorchTrainer, run: RunDir, shown: TrainingProgress, stop: Stop) -> BaseException | None:
     """Wait for the training in the main thread, which alone gets Ctrl-C; gives what went wrong."""
-    failed: list[Exception] = []
-
-    def fit() -> None:
-        try:
-            trainer.fit()
-        except Exception as error:  # any error of the workers is reported by the caller in one sentence
-            failed.append(error)
-
-    thread = threading.Thread(target=fit, daemon=True)
-    thread.start()
     nodes = Nodes(run.path, "training")
-    while thread.is_alive():
-        thread.join(POLL_S)
+
+    def look() -> None:
         nodes.look()
         if stop():
             _stop_file(run).touch()
         shown.on_rows(read_rows(run.path / "metrics.csv"))
+
+    error = in_thread(trainer.fit, look, POLL_S)
     nodes.look(now=True)
-    return failed[0] if failed else None
+    return error
 
 
 def _worker(config: dict[str, Any]) -> None:

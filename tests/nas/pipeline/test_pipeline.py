@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from hardware_profiles.runtimes import torch_eager
 from nas.core.run_dir import RunDir
@@ -121,7 +120,7 @@ def test_estimated_devices_are_not_measured_on(config: Path, monkeypatch: pytest
 
     monkeypatch.setattr("nas.stages.measure.run.run", stopped)
     with pytest.raises(Stopped):
-        measure.do(stages.PipelineState(both, Console(quiet=True)))
+        measure.do(stages.PipelineState(both))
     assert asked == ["cpu"]
 
 
