@@ -196,7 +196,7 @@ def test_asked_wrongly(capsys, argv, says):
 
 def test_the_chosen_do_not_depend_on_the_call():
     one, other = (rank.Ranking(RunDir.open("a"), 5, 4) for _ in range(2))
-    assert [training.folder for training in one.trainings()] == [training.folder for training in other.trainings()]
-    recipe = one.trainings()[0].recipe
+    assert [folder for _, _, folder, _ in one.trainings()] == [folder for _, _, folder, _ in other.trainings()]
+    recipe = one.trainings()[0][1]
     assert (recipe.steps, recipe.layerdrop, recipe.patience, recipe.evaluate_every, recipe.dropout) == (4, 0, 0, 0, 0.1)
-    assert [training.recipe.seed for training in one.trainings()] == [0] * 5 + [1] * 2
+    assert [recipe.seed for _, recipe, _, _ in one.trainings()] == [0] * 5 + [1] * 2
