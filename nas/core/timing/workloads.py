@@ -6,7 +6,7 @@ Every workload is a module that takes tensors by position and gives tensors, whi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -132,32 +132,14 @@ class _SideBySide(nn.Module):
     def __init__(self, role: str, units: list[nn.Module]) -> None:
         super().__init__()
         self.role, self.units = role, nn.ModuleList(units)
-        self.tied = nn.ModuleList(_tied(each) for each in units)
+        shapes: list[dict[str, tuple[int, ...]]] = [getattr(unit, "tied_shapes", dict)() for unit in units]
+        self.names = [list(each) for each in shapes]  # the embedding's tensors that a tied head uses
+        self.tied = nn.ModuleList(nn.ParameterList(torch.randn(shape) * 0.02 for shape in each.values())
+                                  for each in shapes)
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        return tuple(run_unit(self.role, unit, x, Call(), dict(tied.named_parameters()))[0]
-                     for unit, tied in zip(self.units, self.tied))
-
-
-class _Held(nn.Module):
-    """Holds tensors under names with dots in them."""
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        super().__init__()
-        for name, tensor in tensors.items():
-            *path, last = name.split(".")
-            inside: nn.Module = self
-            for part in path:
-                if part not in inside._modules:
-                    inside.add_module(part, nn.Module())
-                inside = inside.get_submodule(part)
-            inside.register_parameter(last, nn.Parameter(tensor))
-
-
-def _tied(unit: nn.Module) -> _Held:
-    """The embedding's tensors that a tied head uses."""
-    shapes: dict[str, tuple[int, ...]] = getattr(unit, "tied_shapes", dict)()
-    return _Held({name: torch.randn(shape) * 0.02 for name, shape in shapes.items()})
+        return tuple(run_unit(self.role, unit, x, Call(), dict(zip(names, tied.parameters())))[0]
+                     for unit, names, tied in zip(self.units, self.names, self.tied))
 
 
 class _Whole(nn.Module):
