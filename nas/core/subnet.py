@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -178,8 +178,16 @@ class Subnet:
         return changed
 
 
-def write_subnet(folder: Path, model: Transformer, tokenizer: Tokenizer, facts: SubnetFacts) -> Subnet:
-    """Write a subnet's folder, whole or not at all. Raises InputError where it exists, or cannot be written."""
+def write_subnet(folder: Path, model: Transformer, tokenizer: Tokenizer, facts: SubnetFacts,
+                 files: Mapping[str, str] | None = None) -> Subnet:
+    """Write a subnet's folder, whole or not at all.
+
+    Args:
+        files: what else belongs to it, by name.
+
+    Raises:
+        InputError: the folder exists, or cannot be written.
+    """
     check_free(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -188,7 +196,8 @@ def write_subnet(folder: Path, model: Transformer, tokenizer: Tokenizer, facts: 
         with whole(folder) as temporary:
             temporary.mkdir()
             save_model(model, temporary)
-            (temporary / TOKENIZER).write_text(tokenizer.to_str(pretty=True), "utf-8")
+            for name, text in {TOKENIZER: tokenizer.to_str(pretty=True), **(files or {})}.items():
+                (temporary / name).write_text(text, "utf-8")
             Subnet(temporary, model.arch, facts).write_facts(facts)
     except (OSError, SafetensorError) as error:
         raise InputError(str(folder), f"cannot be written ({getattr(error, 'strerror', None) or error})") from None
