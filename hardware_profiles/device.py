@@ -28,45 +28,48 @@ class _DeviceModel(BaseModel):
 class TimingSettings(_DeviceModel):
     """How workloads are timed; the protocol itself is `hardware_profiles.protocol`."""
 
-    copies: int = Field(4, ge=1, le=64, description="distinct copies of a unit in the stack that is timed")
-    least_rounds: int = Field(10, ge=2, description="rounds every workload takes part in")
-    most_rounds: int = Field(400, ge=2, description="rounds at most")
-    tolerance: float = Field(0.01, gt=0, lt=1, description="half width of the interval at which a workload is done")
-    calibration: int = Field(16, ge=4, description="whole models that calibrate the sum of units")
-    whole_samples: int = Field(3, ge=1, le=100, description="samples of a calibrating model in a round; of a unit, one")
-    memory: bool = Field(True, description="whether the peak memory of models is measured after their times")
+    copies: int = Field(4, ge=1, le=64, description="distinct copies of a unit in the timed stack")
+    least_rounds: int = Field(10, ge=2, description="minimum rounds of every workload")
+    most_rounds: int = Field(400, ge=2, description="maximum number of rounds")
+    tolerance: float = Field(0.01, gt=0, lt=1, description="relative half width of the confidence interval at which "
+                                                           "timing of a workload ends")
+    calibration: int = Field(16, ge=4, description="number of whole models to calibrate the sum of units with")
+    whole_samples: int = Field(3, ge=1, le=100, description="samples of a calibration model per round; a unit has one")
+    memory: bool = Field(True, description="whether to measure the peak memory of models, too")
 
 
 class Specification(_DeviceModel):
     """Published figures of a device nobody has at hand, for a roofline estimate."""
 
-    gmacs_per_s: float = Field(gt=0, description="greatest multiply-adds per second at the precision, in 10^9")
+    gmacs_per_s: float = Field(gt=0, description="peak multiply-adds per second at the precision, in 10^9")
     gbytes_per_s: float = Field(gt=0, description="memory bandwidth in 10^9 bytes per second")
-    launch_us: float = Field(ge=0, description="cost of starting one kernel, in microseconds")
-    efficiency: float = Field(0.5, gt=0, le=1, description="share of the peak that kernels reach")
-    source: str = Field(min_length=1, description="where the figures come from")
+    launch_us: float = Field(ge=0, description="launch overhead of one kernel, in microseconds")
+    efficiency: float = Field(0.5, gt=0, le=1, description="share of the peak that kernels achieve")
+    source: str = Field(min_length=1, description="source of the figures")
 
 
 class Device(_DeviceModel):
     """Everything a latency depends on besides the architecture."""
 
-    schema_version: Literal[1] = Field(description="of this file's keys")
-    name: str = Field(min_length=1, description="names its profile's folder, and the device in searches")
-    description: str = Field("", description="for nas devices")
-    kind: str = Field(description=f"what computes: {', '.join(KINDS)}")
-    runtime: str = Field(description="what runs models there; roofline where latencies are only estimated")
-    options: dict[str, str | int | float | bool] = Field({}, description="what the runtime takes beside the next two")
-    threads: int = Field(1, ge=1, description="of the processor")
-    precision: str = Field("fp32", description="what is computed in: fp32, bf16, fp16 or int8, as the runtime can")
-    batch: int = Field(1, ge=1, description="sequences at once")
-    length: int | None = Field(None, ge=1, description="tokens of a sequence; by default the space's context")
+    schema_version: Literal[1] = Field(description="schema version of this file")
+    name: str = Field(min_length=1, description="name of the device in searches, and of its profile folder")
+    description: str = Field("", description="description that nas devices prints")
+    kind: str = Field(description=f"type of processor: {', '.join(KINDS)}")
+    runtime: str = Field(description="software that runs the models; roofline for latencies estimated from a "
+                                     "specification")
+    options: dict[str, str | int | float | bool] = Field({}, description="options of the runtime")
+    threads: int = Field(1, ge=1, description="number of CPU threads")
+    precision: str = Field("fp32", description="precision: fp32, bf16, fp16 or int8, if the runtime supports it")
+    batch: int = Field(1, ge=1, description="batch size")
+    length: int | None = Field(None, ge=1, description="sequence length; default: the space's context")
     past: int | None = Field(
-        None, ge=1, description="tokens in the cache when one more is decoded; by default half the length")
+        None, ge=1, description="tokens in the cache when one more is decoded; default: half the length")
     phases: tuple[Literal["prefill", "decode"], ...] = Field(
         ("prefill",), description="prefill reads a whole sequence, decode adds one token")
-    transport: dict[str, Any] = Field({"kind": "local"}, description="how it is reached: a kind and its settings")
+    transport: dict[str, Any] = Field({"kind": "local"}, description="how to reach the device: a kind and its settings")
     timing: TimingSettings = Field(TimingSettings(), description="how workloads are timed")
-    specification: Specification | None = Field(None, description="published figures, with the runtime roofline only")
+    specification: Specification | None = Field(None, description="published specification; with the runtime roofline "
+                                                                  "only")
 
     @field_validator("phases")
     @classmethod
@@ -108,12 +111,12 @@ class Device(_DeviceModel):
     @model_validator(mode="after")
     def _fits_together(self) -> Device:
         if (self.runtime == runtimes.ROOFLINE) != (self.specification is not None):
-            raise ValueError(f"a specification belongs to the runtime {runtimes.ROOFLINE}, and to no other")
+            raise ValueError(f"a specification is allowed only with the runtime {runtimes.ROOFLINE}")
         if self.runtime == runtimes.ROOFLINE:
             return self
         runtime = runtimes.get(self.runtime)
         if self.precision not in runtime.PRECISIONS:
-            raise ValueError(f"precision {self.precision!r} is not one of {self.runtime}: "
+            raise ValueError(f"precision {self.precision!r} is not supported by {self.runtime}; allowed: "
                              f"{', '.join(runtime.PRECISIONS)}")
         unknown = sorted(set(self.options) - set(runtime.OPTIONS))
         if unknown:

@@ -120,7 +120,7 @@ class LatencyModel:
         """Peak bytes of a call. Raises InputError where the runtime could not tell."""
         known = self.stored.memory
         if known is None:
-            raise InputError(self.name, "has no memory measurements; its runtime cannot tell")
+            raise InputError(self.name, "has no memory measurements; its runtime cannot measure memory")
         weights, moved = self.memory_features(arch)
         return known.base + known.weights * weights + known.moved * moved
 
@@ -173,7 +173,7 @@ class LatencyModel:
 
     def _only_table(self, phase: str) -> None:
         if phase in self._whole:
-            raise InputError(self.name, "was fitted on whole models; it does not know where in a model the time goes")
+            raise InputError(self.name, "was fitted on whole models; it has no latencies of single units")
 
     def _unknown(self, unit: Unit, phase: str) -> str:
         if not any(known == phase for known, _ in self.table):
@@ -182,7 +182,7 @@ class LatencyModel:
                 if known == phase and (other.role, other.block.kind) == (unit.role, unit.block.kind)]
         near.sort(key=lambda text: sum(a != b for a, b in zip(text.split(", "), str(unit).split(", "))))
         known = f"nearest {near[0]}" if near else f"no {unit.block.kind} was profiled"
-        return f"no {phase} latency for {unit}; {known}; run nas profile {self.name} with a space that has it"
+        return f"no {phase} latency for {unit}; {known}; run nas profile {self.name} with a space that contains it"
 
 
 def _regressors(whole: Mapping[str, Any]) -> dict[str, Regressor]:

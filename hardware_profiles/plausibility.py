@@ -32,8 +32,8 @@ def check_latencies(where: str, ms: npt.ArrayLike, least: int = LEAST_ROWS) -> F
     if values.size < least:
         raise InputError(where, f"{values.size} rows of measurements are too few; at least {least} are needed")
     if values.size > 1 and np.ptp(values) <= 1e-9 * values.max():
-        raise InputError(where, f"all {values.size} latencies equal {values[0]:g} ms; the clock may be too coarse or "
-                                "the model not run at all")
+        raise InputError(where, f"all {values.size} latencies equal {values[0]:g} ms; the clock may be too coarse, or "
+                                "the model was not run")
     return values
 
 
@@ -41,7 +41,7 @@ def check_features(where: str, names: Sequence[str], features: npt.ArrayLike) ->
     """The features as an array (n, p). Raises InputError if they do not match the names or are no sizes."""
     table = numbers(where, "features", features, 2)
     if len(set(names)) != len(names):
-        raise InputError(where, f"two of the {len(names)} features have one name")
+        raise InputError(where, f"two of the {len(names)} features have the same name")
     if table.shape[1] != len(names):
         raise InputError(where, f"rows have {table.shape[1]} features, but {len(names)} are named")
     for row, column in np.argwhere(~(np.isfinite(table) & (table >= 0))):
@@ -65,7 +65,7 @@ def check_dependence(where: str, features: Floats, ms: Floats) -> None:
     chance = chance_of_dependence(features, ms)
     few = len(ms) < FEW
     if chance > (CHANCE_OF_FEW if few else CHANCE):
-        more = f", or {len(ms)} rows are too few to show that it does" if few else ""
+        more = f", or {len(ms)} rows are too few to show it" if few else ""
         raise InputError(where, f"the latency does not depend on the architecture{more}: shuffled latencies of the "
                                 f"{len(ms)} rows fit the features as well in {100 * chance:.0f} % of all tries")
 
@@ -107,7 +107,7 @@ def numbers(where: str, what: str, values: npt.ArrayLike | Sequence[object], n_a
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(where, f"the {what} are no table of numbers, or its rows differ in length") from None
+        raise InputError(where, f"the {what} are not a table of numbers with rows of equal length") from None
     if array.ndim != n_axes:
         raise InputError(where, f"the {what} have {array.ndim} axes instead of {n_axes}")
     return array

@@ -129,11 +129,11 @@ def measured_folder(profile_or_path: str | Path) -> Path:
     here = f"; profiles here: {', '.join(known)}" if known else ""
     if asked in shipped_devices() or Path(asked).suffix in (".yaml", ".yml"):
         command = Command("profile", asked, space="SPACE")
-        raise InputError(asked, f"is no measured profile yet{here}; make one with {command}")
+        raise InputError(asked, f"has no measured profile{here}; create one with {command}")
     if folder != named_folder(asked):
-        raise InputError(asked, f"is no measured profile: it holds no profile.yaml{here}; make one there with "
+        raise InputError(asked, f"is not a profile folder: it contains no profile.yaml{here}; create one there with "
                                 f"{Command('profile', 'DEVICE', space='SPACE', out=asked)}")
-    raise InputError(asked, "is unknown: it is no measured profile, no shipped device and no YAML file"
+    raise InputError(asked, "is unknown: not a measured profile, a shipped device or a YAML file"
                             f"{did_you_mean(asked, (*known, *shipped_devices()))}{here}; shipped devices: "
                             f"{', '.join(shipped_devices())}")
 
@@ -142,7 +142,7 @@ def read_stored(folder: Path) -> Stored:
     """The description of a measured profile. Raises InputError."""
     path = folder / "profile.yaml"
     if not path.is_file():
-        raise InputError(str(folder), "is no measured profile: it holds no profile.yaml; nas profile makes one")
+        raise InputError(str(folder), "is not a profile folder: it contains no profile.yaml; run nas profile")
     remedy = "run nas profile again"
     data = table(read_yaml(path, remedy), str(path), remedy)
     try:
@@ -181,5 +181,5 @@ def differences(stored: Stored, today: Mapping[str, str], device: Device) -> lis
     for name in ("runtime", "threads", "precision", "batch"):
         before, now = getattr(stored.device, name), getattr(device, name)
         if before != now:
-            found.append(f"measured with {name} {before}, the device's file says {now}")
+            found.append(f"measured with {name} {before}, the device file says {now}")
     return found

@@ -287,7 +287,7 @@ def kept(path: Path, key: str) -> list[dict[str, Any]]:
         path.write_bytes(whole)
     lines = [json.loads(text) for text in whole.decode("utf-8").splitlines()]
     if any("versions" in line and line.get("job") != key for line in lines):
-        sys.exit(f"{path} holds the results of another job; move it away and start again")
+        sys.exit(f"{path} contains the results of another job; move it away and restart")
     return [line for line in lines if "seconds" in line]
 
 
@@ -352,10 +352,10 @@ def _printer() -> Callable[[dict[str, Any]], None]:
 
 
 def _command() -> None:
-    parser = argparse.ArgumentParser(description="Time the models of a folder.")
+    parser = argparse.ArgumentParser(description="Measure the latency of the models in a folder.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--lease", type=float, help="end after so many seconds without a line on standard input")
-    parser.add_argument("--runtime", type=Path, help="source of the runtime; runtime.py of the folder by default")
+    parser.add_argument("--lease", type=float, help="exit after this many seconds without a line on standard input")
+    parser.add_argument("--runtime", type=Path, help="source file of the runtime; default: runtime.py of the folder")
     arguments = parser.parse_args()
     finished: list[bool] = []
     if arguments.lease is not None:

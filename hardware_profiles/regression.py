@@ -200,7 +200,8 @@ def fit(
         raise InputError(WHERE, f"{len(table)} rows of features do not match {len(target)} latencies")
     counts = check_weights(WHERE, weights, len(target))
     if not _varies(table).any():
-        raise InputError(WHERE, "every feature has one value in all rows, so nothing can be learned; measure others")
+        raise InputError(WHERE, "every feature has the same value in all rows, so nothing can be learned; measure "
+                                "other architectures")
     check_dependence(WHERE, table, target)
     found = [_member(table, target, counts, factors) for factors in range(MOST_FACTORS + 1)]
     regressor = _averaged(tuple(names), table, target, counts, found)

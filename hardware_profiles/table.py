@@ -116,7 +116,8 @@ class PriceTable(Mapping[tuple[str, Unit], PriceRow]):
         for number, line in lines[1:]:
             row = _read_row(line, f"{path}, line {number}")
             if (row.phase, row.unit) in rows:
-                raise InputError(f"{path}, line {number}", f"{row.unit} stands twice for {row.phase}; delete one line")
+                raise InputError(f"{path}, line {number}", f"{row.unit} is listed twice for {row.phase}; delete one "
+                                                           "line")
             rows[row.phase, row.unit] = row
         return cls(rows.values())
 
@@ -143,7 +144,8 @@ def read_unit(text: str) -> Unit:
     if not all(isinstance(data[name], dict) for name in ("dims", "facts")) or not all(
             isinstance(value, (str, int, float)) for value in (
                 data["role"], data["kind"], *data["dims"].values(), *data["facts"].values())):
-        raise ValueError("role and kind of a unit are words, dims and facts tables of numbers, words and truth values")
+        raise ValueError("role and kind of a unit must be strings, dims and facts tables of numbers, strings and "
+                         "booleans")
     return Unit(data["role"], BlockConfig.of(data["kind"], data["dims"]), tuple(data["facts"].items()),
                 float(data.get("share", 1)))
 

@@ -189,10 +189,10 @@ def _read_block(data: object, where: str) -> BlockConfig:
     table = _table(data, where)
     kind = table.pop("kind", None)
     if not isinstance(kind, str):
-        raise InputError("architecture", [Fault(f"{where}.kind", f"{shown(kind)} is not the name of a kind")])
+        raise InputError("architecture", [Fault(f"{where}.kind", f"{shown(kind)} is not the name of a block kind")])
     for name, value in table.items():
         if not isinstance(value, (int, float, bool, str)):
-            says = f"{shown(value)} is not a number, word or truth value"
+            says = f"{shown(value)} is not a number, string or boolean"
             raise InputError("architecture", [Fault(f"{where}.{name}", says)])
     return BlockConfig.of(kind, table)
 

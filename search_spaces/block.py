@@ -78,5 +78,5 @@ def _typed_block_faults(block: BlockConfig, role: str, facts: Facts, types: tupl
     if not faults:
         canonical = canonical_block(block.kind, dict(block.dims), facts)
         if canonical != block:
-            faults = [Fault("", f"{block} has dims without effect; write {canonical}")]
+            faults = [Fault("", f"{block} contains dims that have no effect; write {canonical}")]
     return tuple(faults)

@@ -330,7 +330,7 @@ class Kind:
                   for dim in self.dims if dim.name in values
                   and (not dim.accepts(values[dim.name]) or dim.expression(values[dim.name]))]
         if known.get("causal") and not self.causal:
-            found.append(Fault("", f"{self.name} sees the future and cannot stand in a decoder"))
+            found.append(Fault("", f"{self.name} is not causal and cannot be used in a decoder"))
         if not found:
             everything = {**known, **values}
             says = ((rule.needs[0], rule.fault(everything)) for rule in self.rules)

@@ -171,7 +171,7 @@ def by_file_name(plugins: Iterable[Plugin], sort: str) -> dict[str, ModuleType]:
     for plugin in plugins:
         name = plugin.name.rpartition(".")[2].replace("_", "-")
         if found.setdefault(name, plugin.module) is not plugin.module:
-            raise InputError(plugin.where, f"there is a {sort} {name} already; rename the file")
+            raise InputError(plugin.where, f"a {sort} {name} already exists; rename the file")
     return found
 
 
@@ -179,7 +179,7 @@ def check_holds(plugin: Plugin, names: Iterable[str], sort: str) -> None:
     """Raises InputError with everything that a module of a sort lacks."""
     lacking = [name for name in names if not hasattr(plugin.module, name)]
     if lacking:
-        raise InputError(plugin.where, [Fault(name, f"is missing; a {sort} has it") for name in lacking])
+        raise InputError(plugin.where, [Fault(name, f"is missing; every {sort} needs it") for name in lacking])
 
 
 def files() -> Iterator[Plugin]:
@@ -188,7 +188,7 @@ def files() -> Iterator[Plugin]:
     if names:
         os.environ[VARIABLE] = os.pathsep.join(names)  # other processes may work in other folders
     for name in names:
-        module = _from_file(name) if name.endswith(".py") else imported(name, VARIABLE, "take it out")
+        module = _from_file(name) if name.endswith(".py") else imported(name, VARIABLE, "remove it")
         yield Plugin(module.__name__, f"{VARIABLE}: {name}", module)
 
 
@@ -204,10 +204,10 @@ def _from_file(name: str) -> ModuleType:
     """A file's module: under its own name, so that other processes find it under the same."""
     path = Path(name).absolute()
     if not path.is_file():
-        raise InputError(VARIABLE, f"{name} is no file; give the path of a Python file, or take it out")
+        raise InputError(VARIABLE, f"{name} is not a file; give the path of a Python file, or remove it")
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
-    found = imported(path.stem, f"{VARIABLE}: {name}", "fix it, or take it out")
+    found = imported(path.stem, f"{VARIABLE}: {name}", "fix it, or remove it")
     if Path(found.__file__ or "").resolve() != path.resolve():
-        raise InputError(f"{VARIABLE}: {name}", f"another module is called {path.stem}; rename the file")
+        raise InputError(f"{VARIABLE}: {name}", f"another module is named {path.stem}; rename the file")
     return found

@@ -43,13 +43,13 @@ def _kind_faults(kind: Kind) -> Iterator[Fault]:
     known = [field.name for field in fields(Facts)]
     for name in kind.facts:
         if name not in known:
-            yield Fault(kind.name, f"asks for the fact {name!r}; there are: {', '.join(known)}")
+            yield Fault(kind.name, f"requests the unknown fact {name!r}; known facts: {', '.join(known)}")
     given = {*kind.facts, *(dim.name for dim in kind.dims)}
     parameters = inspect.signature(kind.module).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return
     for parameter in parameters:
         if parameter.name not in given and parameter.default is parameter.empty:
-            yield Fault(kind.name, f"its module takes {parameter.name!r}, which is neither a dim nor in facts")
+            yield Fault(kind.name, f"its module takes {parameter.name!r}, which is neither a declared dim nor a fact")
     for name in sorted(given - {parameter.name for parameter in parameters}):
-        yield Fault(kind.name, f"its module does not take {name!r}, which is a dim or in facts")
+        yield Fault(kind.name, f"its module does not take {name!r}, which is a declared dim or fact")

@@ -78,4 +78,4 @@ def _faults(residual: ResidualKind) -> Iterator[Fault]:
     known = [field.name for field in fields(Facts)]
     for name in residual.facts:
         if name not in known:
-            yield Fault(residual.name, f"asks for the fact {name!r}; there are: {', '.join(known)}")
+            yield Fault(residual.name, f"requests the unknown fact {name!r}; known facts: {', '.join(known)}")

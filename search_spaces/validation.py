@@ -38,7 +38,7 @@ def architecture_faults(arch: Architecture) -> Iterator[Fault]:
 def _family_faults(arch: Architecture) -> Iterator[Fault]:
     head = kinds.registry().get(arch.head.kind)
     if head and head.role == "head" and arch.family != "encoder" and not head.over_words:
-        yield Fault("head.kind", f"{head.name} gives no logits of words, which the family {arch.family} needs")
+        yield Fault("head.kind", f"{head.name} returns no token logits, which the family {arch.family} needs")
     for name, block in (("n_classes", arch.head), ("n_types", arch.embedding)):
         kind = kinds.registry().get(block.kind)
         if kind and getattr(arch, name) and name not in kind.facts:
@@ -91,13 +91,13 @@ def _stack_faults(name: str, layers: tuple[Layer, ...], arch: Architecture) -> I
         for role, block, slot in layer.parts():
             where = f"{name}.{i}.{role}"
             if block.kind == SKIP:
-                yield Fault(where, f"{SKIP} is for space files; an architecture leaves between out")
+                yield Fault(where, f"{SKIP} is for space files; in an architecture, omit between")
             if isinstance(slot, bool) or not isinstance(slot, int) or not 0 <= slot < MOST_SLOTS:
                 allowed = f"a whole number from 0 to {MOST_SLOTS - 1}"
                 yield Fault(f"{where}.slot", f"{shown(slot)} is not allowed; allowed: {allowed}")
             elif owners.setdefault((role, slot), block) != block:
                 yield Fault(where, f"{block} uses slot {slot}, which holds {owners[role, slot]}; "
-                                   "one slot has one kind and one set of dims")
+                                   "all layers of a slot share one kind and one set of dims")
             yield from _placed(block_faults(block, role, facts), where)
 
 

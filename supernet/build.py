@@ -44,7 +44,7 @@ def fresh(module: nn.Module, generator: torch.Generator | None = None) -> nn.Mod
 
 
 def set_dropout(module: nn.Module, rate: float) -> nn.Module:
-    """Set the rate of every dropout in a plain module."""
+    """Set the dropout rate in a plain module."""
     for inner in module.modules():
         if isinstance(inner, nn.Dropout):
             inner.p = rate

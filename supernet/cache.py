@@ -76,7 +76,7 @@ def state_shapes(unit: Unit, batch: int, past: int) -> tuple[tuple[int, ...], ..
     if unit.role == "ffn":
         return ()
     raise InputError(WHERE, f"the kind {unit.block.kind} cannot decode token by token: its module has no state_shapes "
-                            "(supernet/blocks/README.md says how to add it)")
+                            "(see supernet/blocks/README.md)")
 
 
 def empty_states(arch: Architecture, batch: int, like: Tensor) -> tuple[tuple[Tensor, ...], ...]:

@@ -61,9 +61,9 @@ def check_declared(module: nn.Module, kind: str) -> None:
     for name, parameter in module.named_parameters():
         if parameter.ndim > 1 and name not in products:
             raise InputError(f"block {kind}", (
-                f"the parameter {name} of shape {tuple(parameter.shape)} is not declared, so it is unknown how it "
-                f"multiplies; its module needs a method matrices() that gives {{{name.rpartition('.')[2]!r}: "
-                "Product.LINEAR}, or what else it is (supernet/blocks/README.md)"))
+                f"the parameter {name} of shape {tuple(parameter.shape)} is not declared, so its use is unknown; its "
+                f"module needs a method matrices() that returns {{{name.rpartition('.')[2]!r}: "
+                "Product.LINEAR}, or another Product (see supernet/blocks/README.md)"))
 
 
 def _products(module: nn.Module) -> dict[str, Product]:

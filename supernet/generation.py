@@ -103,7 +103,8 @@ class Writer:
 def _choose(logits: Tensor, temperature: float, top_k: int | None, generator: torch.Generator | None) -> Tensor:
     """(batch, vocabulary) -> (batch,) ids. Raises InputError where the model's outputs are not finite."""
     if not torch.isfinite(logits).all():
-        raise InputError(WHERE, "the model's outputs are not finite; its weights are damaged, or its training diverged")
+        raise InputError(WHERE, "the outputs of the model are not finite; its weights are damaged, or its training "
+                                "diverged")
     if temperature == 0:
         return logits.argmax(dim=-1)
     logits = logits.float()
@@ -139,7 +140,7 @@ def _check_tokens(arch: Architecture, tokens: Tensor, cache: Cache) -> None:
     if tokens.shape[0] != cache.batch:
         raise InputError(WHERE, f"the tokens are of {tokens.shape[0]} sequences, the cache is of {cache.batch}")
     if cache.position + tokens.shape[1] > arch.context:
-        raise InputError(WHERE, f"{tokens.shape[1]} tokens after {cache.position} are more than the context "
+        raise InputError(WHERE, f"{tokens.shape[1]} tokens after {cache.position} exceed the context "
                                 f"{arch.context}; at most {arch.context - cache.position} are allowed")
 
 
@@ -148,11 +149,11 @@ def _check_generate(arch: Architecture, tokens: Tensor, n: int, begin: int | Non
     _check_family(arch)
     _check_ids("a source" if arch.family == "seq2seq" else "a prompt", tokens)
     if (arch.family == "seq2seq") != (begin is not None):
-        needs = "an id to begin targets with" if arch.family == "seq2seq" else "a prompt and nothing to begin with"
+        needs = "a start token for targets" if arch.family == "seq2seq" else "a prompt and no start token"
         raise InputError(WHERE, f"the family {arch.family} needs {needs}")
     given = 1 if arch.family == "seq2seq" else tokens.shape[1]
     if not 1 <= n <= arch.context + 1 - given:  # the last token is written, not read
-        raise InputError(WHERE, f"{n} tokens cannot be written after {given} in a context of {arch.context}; "
+        raise InputError(WHERE, f"{n} tokens cannot be generated after {given} in a context of {arch.context}; "
                                 f"allowed: 1 to {arch.context + 1 - given}")
     for name, token in (("begin", begin), ("stop", stop)):
         if token is not None and not 0 <= token < arch.vocab_size:
@@ -165,7 +166,7 @@ def _check_generate(arch: Architecture, tokens: Tensor, n: int, begin: int | Non
 
 def _check_family(arch: Architecture) -> None:
     if arch.family == "encoder":
-        raise InputError(WHERE, "the family encoder writes nothing; allowed: lm, seq2seq")
+        raise InputError(WHERE, "the family encoder cannot generate text; allowed: lm, seq2seq")
 
 
 def _check_ids(what: str, ids: Tensor) -> None:

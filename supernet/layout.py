@@ -194,5 +194,5 @@ def _automatic(entry: TensorEntry) -> str:
         return "fan_in"
     if last == "weight" and len(entry.shape) == 1:
         return "ones"
-    raise InputError(entry.name, f"nothing says how this tensor of shape {entry.shape} and type {entry.dtype} starts; "
-                                 "its module's layouts() has to give init: zeros, ones or a standard deviation")
+    raise InputError(entry.name, f"no initialisation for this tensor of shape {entry.shape} and type {entry.dtype}"
+                                 "; layouts() of its module must set init to zeros, ones or a standard deviation")

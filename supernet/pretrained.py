@@ -42,7 +42,7 @@ class Packing(NamedTuple):
 PACKINGS = (Packing("sparse", sparse.is_sparse, sparse.pack, sparse.unpack),
             Packing("codebooks", codebooks.repeats, codebooks.pack, codebooks.unpack))
 """In the order they are tried."""
-REMEDY = "extract it again, or take the folder from where it came"
+REMEDY = "extract it again, or copy the folder from its origin again"
 
 
 def save_model(model: Transformer, folder: Path) -> None:
@@ -90,7 +90,7 @@ def load_model(folder: Path, dropout: float = 0.0) -> Transformer:
         raise InputError(str(folder / WEIGHTS), f"does not fit {ARCHITECTURE}: {difference}; {REMEDY}")
     damaged = next((name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())), None)
     if damaged is not None:
-        raise InputError(str(folder / WEIGHTS), f"is damaged: {damaged} holds numbers that are not finite; {REMEDY}")
+        raise InputError(str(folder / WEIGHTS), f"is damaged: {damaged} contains numbers that are not finite; {REMEDY}")
     model.load_state_dict(tensors, assign=True)
     return model.eval()
 
@@ -128,4 +128,4 @@ def _difference(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> st
             return f"{name} has the shape {list(have.shape)} instead of {list(need.shape)}"
         if have.dtype != kind:
             return f"{name} has numbers of the type {have.dtype} instead of {kind}"
-    return next((f"{name} belongs to no part of it" for name in found if name not in wanted), "")
+    return next((f"{name} is not a tensor of this architecture" for name in found if name not in wanted), "")

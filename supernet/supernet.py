@@ -124,7 +124,7 @@ class Supernet(nn.Module):
             if any(need > have for need, have in zip(piece.extent, shape)):
                 raise InputError(f"supernet of {self.space.name}",
                                  f"{name} is stored as {tuple(shape)}, too small for {piece.shape}; "
-                                 "the architecture is not of this space")
+                                 "the architecture is not in this space")
         windows = tuple(piece.window(tuple(shape)) for piece, shape in zip(entry.pieces, stored))
         whole = tuple(piece.shape == tuple(shape) for piece, shape in zip(entry.pieces, stored))
         core = entry.layout.core
@@ -150,7 +150,7 @@ class Supernet(nn.Module):
         found = tensor if tensor is not None else self._buffers.get(name)
         if found is None:
             raise InputError(f"supernet of {self.space.name}",
-                             f"stores no {name}; the architecture is not of this space")
+                             f"stores no {name}; the architecture is not in this space")
         return found
 
 

@@ -28,7 +28,7 @@ class Transformer(nn.Module, Writer):
     `decode` which it is made of, read and write token by token.
 
     Args:
-        dropout: rate of every dropout while training.
+        dropout: dropout rate while training.
         seed: makes the initialisation repeatable; None draws from torch's global generator.
     """
 

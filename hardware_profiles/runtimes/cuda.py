@@ -23,7 +23,7 @@ def missing() -> str | None:
 
         if torch.cuda.is_available():
             return None
-    return "PyTorch finds no CUDA device here; install a CUDA build of PyTorch on a machine that has one"
+    return "no CUDA device found; install a CUDA build of PyTorch on a machine with a CUDA device"
 
 
 def versions() -> dict[str, str]:

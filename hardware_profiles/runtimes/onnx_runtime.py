@@ -79,7 +79,7 @@ def _session(source: str, options: dict[str, Any]) -> Any:
     second = ["CUDAExecutionProvider"] if provider == "TensorrtExecutionProvider" else []  # for what TensorRT leaves
     session = onnxruntime.InferenceSession(str(source), settings, providers=[provider, *second])
     if session.get_providers()[0] != provider:
-        _refuse(f"{provider} could not be started; see the log of ONNX Runtime for the library it lacks")
+        _refuse(f"{provider} could not be started; see the log of ONNX Runtime for the missing library")
     return session
 
 
@@ -199,7 +199,7 @@ def _quantise(model: Any, path: str, sizes: dict[str, int]) -> dict[str, float]:
             if node.op_type in ("MatMul", "Gemm")]
     unknown = set(left) - set(macs)
     if unknown:
-        raise RuntimeError(f"quantisation made a product of its own: {sorted(unknown)[0]}")
+        raise RuntimeError(f"quantisation added an unknown matrix product: {sorted(unknown)[0]}")
     total = sum(macs.values())
     return {"not_quantised": sum(macs[name] for name in left) / total if total else 0.0}
 
@@ -237,7 +237,7 @@ def _reason(error: BaseException | None) -> str:
     while error is not None:
         names = re.findall(r"aten(?:\.|::)(\w+)", str(error))
         if names:
-            return f"the operator {names[0]} has no ONNX form; leave blocks that use it out of the space"
+            return f"the operator {names[0]} cannot be exported to ONNX; remove blocks that use it from the space"
         error = error.__cause__
     return f"the module cannot be exported ({says[:200]})"
 

@@ -77,12 +77,13 @@ def _program(source: str, options: dict[str, Any]) -> Any:
 def _set_threads(library: Any, threads: int) -> None:
     """Size XNNPACK's pool before the first program is loaded: a loaded one keeps a pointer to it."""
     if _used and _used[0] != threads:
-        raise RuntimeError(f"xnnpack runs with {_used[0]} threads in this process; {threads} need another process")
+        raise RuntimeError(f"xnnpack runs with {_used[0]} threads in this process; {threads} threads need a new "
+                           "process")
     if not _used:
         library._unsafe_reset_threadpool(threads)
         found = library._threadpool_get_thread_count()
         if found != threads:
-            raise RuntimeError(f"xnnpack was asked for {threads} threads and has {found}")
+            raise RuntimeError(f"xnnpack was set to {threads} threads but uses {found}")
         _used.append(threads)
 
 
@@ -100,7 +101,7 @@ def compile(module: Any, inputs: Any, path: str, options: dict[str, Any]) -> dic
     except Exception as error:
         raise InputError("xnnpack", _reason(error)) from error
     if unknown:
-        raise InputError("xnnpack", f"the operator {unknown} has no kernel; leave blocks that use it out of the space")
+        raise InputError("xnnpack", f"the operator {unknown} has no kernel; remove blocks that use it from the space")
     part = f"{path}.part"
     with open(part, "wb") as file:
         file.write(program.buffer)
@@ -196,7 +197,7 @@ def _reason(error: Exception) -> str:
     text = " ".join(str(error).split())
     names = re.findall(r"aten(?:\.|::)(\w+)", text)
     if names:
-        return f"the operator {names[0]} cannot be lowered; leave blocks that use it out of the space"
+        return f"the operator {names[0]} cannot be lowered; remove blocks that use it from the space"
     return f"the module cannot be lowered ({text[:200]})"
 
 

@@ -14,7 +14,7 @@ from search_spaces.errors import InputError
 _STATES = {
     "unauthorized": "{serial} does not trust this machine; unlock its screen and allow USB debugging",
     "offline": "{serial} is offline; plug it in again or run `adb reconnect`",
-    "no permissions": "this user may not use {serial}; see `adb devices` for what it says about udev rules",
+    "no permissions": "this user may not use {serial}; run `adb devices` and check the udev rules",
 }
 _GONE = r"device .*not found|device (offline|unauthorized)|no devices|error: closed|protocol fault|connection reset"
 LOG_TRIES = 3
@@ -35,7 +35,8 @@ class Adb:
         found = [re.match(r"(\S+)(?:\t| +(?=no permissions))(.+)", line) for line in lines]
         states = {each[1]: each[2] for each in found if each}
         if not states:
-            raise self._refuse("no Android device is connected; plug one in, allow USB debugging, see `adb devices`")
+            raise self._refuse("no Android device is connected; plug one in, allow USB debugging, and check with `adb "
+                               "devices`")
         if self.serial is None and len(states) > 1:
             raise self._refuse("several devices are connected; set transport.serial to one of "
                                f"{', '.join(sorted(states))}")
@@ -89,7 +90,7 @@ class Adb:
             raise self.cut(f"no answer for {self.timeout_s:.0f} s") from None
         output, errors = (each.decode("utf-8", "replace").replace("\r\n", "\n") for each in (done.stdout, done.stderr))
         if done.returncode:
-            last = ((errors.strip() or output.strip()).splitlines() or ["it said nothing"])[-1]
+            last = ((errors.strip() or output.strip()).splitlines() or ["no output"])[-1]
             if re.search(_GONE, errors):
                 raise self.cut(last)
             if fails:

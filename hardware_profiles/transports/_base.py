@@ -158,8 +158,8 @@ class Base(ABC):
 
     def cut(self, why: str) -> InputError:
         """What to raise when the way to the device broke."""
-        return InputError(self.device_name, f"the connection broke ({why}); the finished rounds are kept: run the same "
-                                            "command again to go on after them")
+        return InputError(self.device_name, f"the connection was lost ({why}); finished rounds are kept; rerun the "
+                                            "same command to resume")
 
 
 def safe_name(name: str) -> str:
@@ -170,5 +170,5 @@ def safe_name(name: str) -> str:
 def refuse_memory(device_name: str, kind: str) -> InputError:
     """What to raise where the peak memory cannot be measured."""
     able = ", ".join(name for name in transports.names() if transports.get(name).TRANSPORT.MEMORY)
-    return InputError(device_name, f"the peak memory of a model cannot be measured through transport {kind}; "
+    return InputError(device_name, f"the peak memory of a model cannot be measured over the transport {kind}; "
                                    f"allowed there: {able}")

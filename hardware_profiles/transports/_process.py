@@ -33,7 +33,7 @@ class Ended:
     @property
     def says(self) -> str:
         """The last thing it said."""
-        return self.errors[-1] if self.errors else "it said nothing"
+        return self.errors[-1] if self.errors else "no output"
 
 
 def stream(command: Sequence[str], take: Callable[[str], None], stop: Stop, cwd: Path | None = None) -> Ended:

@@ -100,7 +100,7 @@ def _keep(store: Path, name: str, content: Any) -> None:
             hashed.update(chunk)
             file.write(chunk)
     if hashed.hexdigest() != name:
-        raise OSError("a file was damaged on its way")
+        raise OSError("a file was damaged in transfer")
     os.replace(part, store / "blobs" / name)
 
 
@@ -114,7 +114,7 @@ def lock(store: Path, wait_s: float) -> None:
             return fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             if time.monotonic() > until:
-                raise OSError("another measurement is running there; wait until it has ended") from None
+                raise OSError("another measurement is running there; wait until it ends") from None
         time.sleep(0.2)
 
 

@@ -22,7 +22,7 @@ def parse_line(text: str, device_name: str) -> dict[str, Any]:
     except (ValueError, TypeError) as error:
         says = text.strip()[:80]
         raise InputError(device_name, f"printed {says!r} where a line of timings was expected ({error}); run the "
-                                      "runner by hand to see what is wrong") from None
+                                      "runner manually to find the cause") from None
     check_line(line, device_name)
     return dict(line)
 
@@ -50,13 +50,13 @@ def _check_form(line: Mapping[str, Any]) -> None:
         if "seconds" in line or "round" in line or ("versions" not in line and "peak_bytes" not in line):
             raise ValueError("neither a header nor a round")
         if not all(isinstance(line.get(name, {}), dict) for name in ("versions", "machine")):
-            raise ValueError("a header whose versions or machine is no table")
+            raise ValueError("a header whose versions or machine is not a table")
         return
     for name, seconds in line["seconds"]:
         if not isinstance(name, str) or not _is_number(seconds):
-            raise ValueError("a sample is not a name and a number")
+            raise ValueError("a sample must be a name and a number")
     if not _is_number(line.get("spent_s")) or not isinstance(line.get("round"), int) or not line["seconds"]:
-        raise ValueError("a round without its number or the seconds it took")
+        raise ValueError("a round without its number or its duration")
 
 
 def _is_number(value: object) -> bool:
@@ -66,12 +66,12 @@ def _is_number(value: object) -> bool:
 def check_line(line: Mapping[str, Any], device_name: str) -> None:
     """Raises InputError if a round holds a time that is negative, zero or no number."""
     if "seconds" in line and not (math.isfinite(line["spent_s"]) and line["spent_s"] >= 0):
-        raise InputError(device_name, f"round {line['round']} took {line['spent_s']:g} s, which cannot be; "
-                                      "is the device's clock right?")
+        raise InputError(device_name, f"round {line['round']} took {line['spent_s']:g} s, which is impossible; "
+                                      "check the device's clock")
     for name, seconds in line.get("seconds", ()):
         if not math.isfinite(seconds) or seconds <= 0:
             raise InputError(device_name, f"the time of {name} in round {line['round']} is {seconds:g} s; a time is a "
-                                          "finite number above 0; run the runner by hand to see what it prints")
+                                          "finite number above 0; run the runner manually to see its output")
 
 
 def check_rounds(lines: Iterable[Mapping[str, Any]], reference: str, device_name: str) -> None:
@@ -85,7 +85,7 @@ def check_rounds(lines: Iterable[Mapping[str, Any]], reference: str, device_name
         check_line(line, device_name)
         if not any(name == reference for name, _ in line["seconds"]):
             raise InputError(device_name, f"round {line['round']} has no time of the reference {reference}; delete the "
-                                          "file of rounds, they are measured again")
+                                          "file of rounds; they are measured again")
     ms = [timing.ms for timing in measure.summarise(rounds, reference).values()]
     samples = {seconds for line in rounds for _, seconds in line["seconds"]}
     if len(ms) < 2:

@@ -28,19 +28,21 @@ _START = ("import sys; sys.path[:1] = []; import base64; sys.version_info < {lea
 
 _MEANINGS: Sequence[tuple[str, str]] = (
     ("REMOTE HOST IDENTIFICATION HAS CHANGED",
-     "{host} shows another host key than before; if it was set up anew, run `ssh-keygen -R {host}`, then `ssh {host}`"),
+     "{host} has a different host key than before; if it was reinstalled, run `ssh-keygen -R {host}`, then `ssh "
+     "{host}`"),
     ("Host key verification failed|host key is known",
-     "the host key of {host} is not known here; run `ssh {host}` once and confirm it"),
+     "the host key of {host} is unknown; run `ssh {host}` once and confirm it"),
     ("UNPROTECTED PRIVATE KEY|bad permissions",
-     "ssh refuses the key file because others may read it; run `chmod 600` on it"),
+     "ssh rejects the key file because other users can read it; run `chmod 600` on it"),
     ("Permission denied|Too many authentication failures|No supported authentication",
      "{host} did not accept the key ({says}); set transport.identity or user@host, and try `ssh {host}`"),
-    ("Could not resolve hostname", "no host is called {host}; allowed: a name of ~/.ssh/config or [user@]address"),
-    ("Connection refused", "{host} refused the connection; is its ssh server running, and is transport.port right?"),
+    ("Could not resolve hostname", "unknown host {host}; allowed: a name of ~/.ssh/config or [user@]address"),
+    ("Connection refused", "{host} refused the connection; check that its ssh server runs and that transport.port is "
+                           "right"),
     ("timed out|No route to host|unreachable|not responding",
-     "{host} cannot be reached ({says}); is it on, and in the same network?"),
+     "{host} cannot be reached ({says}); check that it is on and in the same network"),
     ("Bad configuration option|command-line|no argument after keyword|Bad number|unsupported option",
-     "ssh does not take a setting ({says}); see transport.options and `man ssh_config`"),
+     "ssh rejects a setting ({says}); see transport.options and `man ssh_config`"),
 )
 
 
@@ -66,16 +68,16 @@ def command(settings: Any, call: Mapping[str, Any]) -> list[str]:
 
 def meaning(settings: Any, code: int, errors: Sequence[str]) -> str | None:
     """What an exit code and the lines of standard error mean; None where the connection simply broke."""
-    text, says = "\n".join(errors), errors[-1].strip() if errors else "ssh said nothing"
+    text, says = "\n".join(errors), errors[-1].strip() if errors else "ssh printed nothing"
     host, python = settings.host, settings.python
     old = re.search(rf"^{OLD_PYTHON} (\d+\.\d+)$", text, re.MULTILINE)
     if old:
         least = ".".join(map(str, LEAST_PYTHON))
-        return f"{python} on {host} is Python {old[1]}; needed is {least} or newer: set transport.python"
+        return f"{python} on {host} is Python {old[1]}; {least} or newer is needed; set transport.python"
     if code in (126, 127):
-        return f"there is no Python called {python!r} on {host} ({says}); set transport.python to its path"
+        return f"no Python {python!r} on {host} ({says}); set transport.python to its path"
     if 128 < code < OWN_ERROR:
-        return f"{python} on {host} was ended by {_signal(code - 128)}; has it enough memory?"
+        return f"{python} on {host} was killed by {_signal(code - 128)}; it may have run out of memory"
     if code != OWN_ERROR:
         return f"{python} on {host} ended with code {code}: {says}"
     for pattern, sentence in _MEANINGS:

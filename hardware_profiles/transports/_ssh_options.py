@@ -37,10 +37,10 @@ def check(options: Mapping[str, str | int | bool]) -> None:
     for name, value in options.items():
         known = _LOWER.get(name.lower())
         if known is None:
-            raise ValueError(f"{name!r} is not allowed here; write it into ~/.ssh/config; allowed: "
+            raise ValueError(f"{name!r} is not allowed here; set it in ~/.ssh/config; allowed: "
                              f"{', '.join(_ALLOWED)}")
         if not str(value).isprintable() or not re.fullmatch(_ALLOWED[known], str(value), re.ASCII | re.IGNORECASE):
-            raise ValueError(f"{name}: {value!r} is not allowed here; write it into ~/.ssh/config")
+            raise ValueError(f"{name}: {value!r} is not allowed here; set it in ~/.ssh/config")
 
 
 def as_words(options: Mapping[str, str | int | bool]) -> dict[str, str]:

@@ -43,18 +43,21 @@ _GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 class AdbSettings(TransportSettings):
     """Which device, what times a model there, and how its output is read."""
 
-    serial: str | None = Field(None, pattern=r"^\w[\w.:-]*$", description="of `adb devices`, where there are several")
-    adb: str = Field("adb", min_length=1, description="path of adb on this machine, from the root or with ~")
-    runner: str = Field("executor_runner", min_length=1, description="path, on this machine, of a binary for Android")
-    folder: str = Field("/data/local/tmp/paretoformer", pattern=r"^/[^\x00-\x1f,]+$", description="on the device")
+    serial: str | None = Field(None, pattern=r"^\w[\w.:-]*$", description="serial number from `adb devices`, if "
+                                                                          "several devices are connected")
+    adb: str = Field("adb", min_length=1, description="absolute path of adb on this machine; ~ is allowed")
+    runner: str = Field("executor_runner", min_length=1, description="path on this machine of the Android binary that "
+                                                                     "runs models")
+    folder: str = Field("/data/local/tmp/paretoformer", pattern=r"^/[^\x00-\x1f,]+$", description="working folder on "
+                                                                                                  "the device")
     command: tuple[str, ...] = Field(
         ("--model_path={model}", "--inputs={inputs}", "--num_executions={repeats}", "--cpu_threads={threads}"),
-        description="arguments of the runner; {model}, {inputs}, {repeats} and {threads} are filled in")
-    repeats: int = Field(20, ge=1, description="executions for each start of the runner")
+        description="arguments of the runner; {model}, {inputs}, {repeats} and {threads} are replaced")
+    repeats: int = Field(20, ge=1, description="executions per start of the runner")
     pattern: str = Field(r"executed successfully (?P<n>\d+) time\(s\) in (?P<ms>\S+) ms",
-                         description="finds the time in what it prints: a group s, ms or us; n divides it")
-    logcat: str | None = Field("ExecuTorch", pattern=r"^\w[\w.-]*$", description="tag of its lines in the system log")
-    timeout_s: int = Field(300, ge=1, description="seconds for one start of the runner")
+                         description="regular expression for the time in its output: a group s, ms or us; n divides it")
+    logcat: str | None = Field("ExecuTorch", pattern=r"^\w[\w.-]*$", description="tag of its lines in logcat")
+    timeout_s: int = Field(300, ge=1, description="time limit of one start of the runner, in seconds")
 
     @field_validator("adb")
     @classmethod
@@ -70,14 +73,14 @@ class AdbSettings(TransportSettings):
     @classmethod
     def _plain_runner(cls, runner: str) -> str:
         if runner.startswith("-") or not runner.isprintable():
-            raise ValueError(f"{runner!r} is not allowed; allowed: a path, which does not begin with a dash")
+            raise ValueError(f"{runner!r} is not allowed; allowed: a path that does not start with a dash")
         return runner
 
     @field_validator("command")
     @classmethod
     def _has_model(cls, command: tuple[str, ...]) -> tuple[str, ...]:
         if not any("{model}" in each for each in command):
-            raise ValueError("must hold {model}, or the runner cannot know what to run")
+            raise ValueError("must contain {model}, the path of the model to run")
         return command
 
     @field_validator("pattern")
@@ -96,13 +99,13 @@ def missing(settings: AdbSettings) -> str | None:
     """Why nothing can be reached from this machine."""
     found = shutil.which(Path(settings.adb).expanduser())
     if not found:
-        return (f"there is no executable {settings.adb}; install Android's platform tools or set transport.adb to the "
+        return (f"{settings.adb} not found; install Android's platform tools or set transport.adb to the "
                 "path of adb")
     if settings.adb != "adb" and not _trusted(Path(found)):
-        return (f"{settings.adb} can be changed by other users, and the device's file would run it; use the adb of "
-                "PATH, or take their right to write to it and its folder away")
+        return (f"{settings.adb} is writable by other users, and the device file would run it; use the adb on PATH, or "
+                "remove write permission for others from it and its folder")
     if not Path(settings.runner).expanduser().is_file():
-        return (f"there is no runner {settings.runner} here; build ExecuTorch's executor_runner for Android and set "
+        return (f"runner {settings.runner} not found; build ExecuTorch's executor_runner for Android and set "
                 "transport.runner to its path")
     return None
 
@@ -182,7 +185,7 @@ class AdbTransport(Base):
         says = " | ".join((output + log).split("\n"))[-160:].strip(" |") or "nothing"
         if not found:
             raise InputError(self.device_name, f"the runner printed no time for {name}, but {says!r}; set "
-                                               "transport.pattern to what it prints, and transport.logcat if it logs")
+                                               "transport.pattern to match its output, and transport.logcat if it logs")
         unit = next(each for each in SECONDS if each in found.groupdict())
         try:
             seconds = SECONDS[unit] * float(found[unit]) / int(found.groupdict().get("n", 1))
@@ -190,7 +193,7 @@ class AdbTransport(Base):
             seconds = math.nan
         if not math.isfinite(seconds) or seconds <= 0:
             raise InputError(self.device_name, f"the runner printed {found[0]!r} for {name}; a time is a finite number "
-                                               "above 0; run it by hand to see what is wrong")
+                                               "above 0; run it manually to find the cause")
         return seconds
 
     def _machine(self, client: Adb) -> dict[str, str]:

@@ -33,16 +33,18 @@ Then, in this folder, with nothing else running on the device:
 
     python3 measure.py .
 
-It takes about {minutes} minutes and writes {results} after every round. It may be interrupted: started again, it
-goes on after the finished rounds. Bring {results} back when it has ended.
+It takes about {minutes} minutes and writes {results} after every round. You can interrupt it; started again, it
+resumes after the last finished round. Copy {results} back when it has finished.
 """
 
 
 class BundleSettings(TransportSettings):
     """Where the two files are."""
 
-    file: str | None = Field(None, min_length=1, description="what is carried; by default the device's name with .zip")
-    results: str | None = Field(None, min_length=1, description="folder of what comes back; by default the file's")
+    file: str | None = Field(None, min_length=1, description="the zip file to carry to the device; default: the "
+                                                             "device's name with .zip")
+    results: str | None = Field(None, min_length=1, description="folder of the returned results; default: the folder "
+                                                                "of the file")
 
 
 def missing(settings: BundleSettings) -> str | None:
@@ -69,7 +71,7 @@ class BundleTransport(Base):
     def check(self, runtime: str | None = None) -> None:
         """Nothing of the device can be seen from here; but the file must have a place."""
         if not self.file.parent.is_dir():
-            raise InputError(str(self.file.parent), "there is no such folder; set transport.file")
+            raise InputError(str(self.file.parent), "no such folder; set transport.file")
 
     def run(self, job: Job, sink: Sink, stop: Stop = lambda: False) -> None:
         """See `Base.run`. Raises Waiting where the results are not there yet."""
@@ -83,8 +85,8 @@ class BundleTransport(Base):
             folder = safe_name(self.device_name)
             raise Waiting(self.device_name,
                           f"carry {self.file} to the device, unpack it (`python3 -m zipfile -e {self.file.name} .`), "
-                          f"run `python3 measure.py .` in its folder {folder}, put the {results.name} that it writes "
-                          f"at {results}, and run the same command again")
+                          f"run `python3 measure.py .` in its folder {folder}, copy its {results.name} to "
+                          f"{results}, and run the same command again")
         for line in self._lines(job):
             if stop():
                 return
@@ -94,29 +96,31 @@ class BundleTransport(Base):
         """What came back, without the rounds that are known already."""
         path = self.results(job)
         where = str(path)
-        remedy = "copy it from the device once more"
+        remedy = "copy it from the device again"
         data = read_bytes(path, remedy)
         text = text_of(data[: data.rfind(b"\n") + 1], where, remedy)  # a last line may be cut off
         lines = list(parse_lines(text.splitlines(), where))
         found = {str(line.get("job")) for line in lines if "versions" in line}
         if found != {job.key}:
             keys = ", ".join(key[:12] for key in sorted(found)) or "none"
-            raise InputError(where, f"holds the results of another job ({keys}; this one is {job.key[:12]}); move it "
+            raise InputError(where, f"contains the results of another job ({keys}; this one is {job.key[:12]}); move "
+                                    "it "
                                     "away")
         known = {each.name for each in job.models}
         for line in lines:
             strange = sorted({name for name, _ in line.get("seconds", ())} - known)
             if strange:
-                raise InputError(where, f"round {line['round']} times {strange[0]!r}, which is not of this job")
+                raise InputError(where, f"round {line['round']} times {strange[0]!r}, which is not part of this job")
         if not any("seconds" in line for line in lines):
-            raise InputError(where, "holds no finished round; run `python3 measure.py .` on the device until it ends")
+            raise InputError(where, "contains no finished round; run `python3 measure.py .` on the device until it "
+                                    "ends")
         check_rounds(lines, job.reference, where)
         return [line for line in lines if "seconds" not in line or line["round"] >= len(job.before)]
 
     def _write(self, job: Job) -> None:
         """The file to carry, whole or not at all."""
         if self.file.exists() and not _is_bundle(self.file):
-            raise InputError(str(self.file), "is there already and is no bundle; move it away, or set transport.file")
+            raise InputError(str(self.file), "exists and is not a bundle; move it away, or set transport.file")
         results = self.results(job).name
         job.write(results)
         folder, part = safe_name(self.device_name), self.file.with_name(f".{self.file.name}.part")

@@ -52,7 +52,7 @@ class LocalTransport(Base):
         ended = stream(command(job.folder, job.runtime), lambda text: sink(parse_line(text, self.device_name)), stop,
                        cwd=job.folder)
         if ended.code == measure.LEASE_ENDED and not ended.stopped:
-            raise self.cut("this program was halted for a while")
+            raise self.cut("this process was suspended during the measurement")
         if ended.code and not ended.stopped:
             raise InputError(self.device_name, f"the runner ended with code {ended.code}: {ended.says}")
 

@@ -36,11 +36,12 @@ class SshSettings(TransportSettings):
     """Which host, and where on it."""
 
     host: str = Field(description="a name of ~/.ssh/config, or [user@]address")
-    port: int | None = Field(None, ge=1, le=65535, description="by default that of ssh")
-    identity: str | None = Field(None, min_length=1, description="file of the private key")
-    python: str = Field("python3", description="Python on the device: a name, or a path from the home folder")
-    folder: str = Field(".cache/paretoformer", description="where files are kept there, from the home folder")
-    options: dict[str, str | int | bool] = Field({}, description="harmless settings of ssh, as in `man ssh_config`")
+    port: int | None = Field(None, ge=1, le=65535, description="port; default: that of ssh")
+    identity: str | None = Field(None, min_length=1, description="private key file")
+    python: str = Field("python3", description="Python on the device: a name, or a path relative to the home folder")
+    folder: str = Field(".cache/paretoformer", description="folder for files on the device, relative to the home "
+                                                           "folder")
+    options: dict[str, str | int | bool] = Field({}, description="ssh options from a safe list, as in `man ssh_config`")
     connect_timeout: int = Field(10, ge=1, le=600, description="seconds")
 
     @field_validator("host")
@@ -54,7 +55,7 @@ class SshSettings(TransportSettings):
     @classmethod
     def _plain_path(cls, path: str | None) -> str | None:
         if path is not None and (not path.strip() or path.startswith("-") or not path.isprintable()):
-            raise ValueError(f"{path!r} is not allowed; allowed: a path, which does not begin with a dash")
+            raise ValueError(f"{path!r} is not allowed; allowed: a path that does not start with a dash")
         return path
 
     @field_validator("options")
@@ -68,7 +69,7 @@ class SshSettings(TransportSettings):
 
 def missing(settings: SshSettings) -> str | None:
     """Why nothing can be reached from this machine."""
-    return None if shutil.which("ssh") else "there is no `ssh` on this machine; install OpenSSH's client"
+    return None if shutil.which("ssh") else "ssh not found on this machine; install the OpenSSH client"
 
 
 class SshTransport(Base):
@@ -83,7 +84,7 @@ class SshTransport(Base):
         if found["lacks"]:
             module, says = found["lacks"]
             python = f"ssh {self.settings.host} {self.settings.python}"
-            raise self._refuse(f"{self.settings.python} there has no module {module} ({says}); run "
+            raise self._refuse(f"{self.settings.python} on the device has no module {module} ({says}); run "
                                f"`{python} -m pip install {module}`")
 
     def run(self, job: Job, sink: Sink, stop: Stop = lambda: False) -> None:
@@ -120,14 +121,14 @@ class SshTransport(Base):
         if why:
             raise self._refuse(why)
         if identity and not Path(identity).expanduser().is_file():
-            raise self._refuse(f"there is no key file {identity}; set transport.identity")
+            raise self._refuse(f"key file {identity} not found; set transport.identity")
         limit = None if timeout_s is None else timeout_s + self.settings.connect_timeout
         try:
             with stdin:
                 done = subprocess.run(self._command(call), stdin=stdin, capture_output=True, timeout=limit,  # noqa: S603
                                       start_new_session=True, check=False)
         except subprocess.TimeoutExpired:
-            raise self._refuse(f"{host} did not answer for {limit:.0f} s; try `ssh {host}`") from None
+            raise self._refuse(f"{host} did not answer within {limit:.0f} s; try `ssh {host}`") from None
         answers = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.startswith(MARK)]
         if done.returncode or not answers:
             lines = done.stderr.decode("utf-8", "replace").splitlines()
@@ -137,14 +138,14 @@ class SshTransport(Base):
     def _answer(self, text: str) -> dict[str, Any]:
         found = table(parse_json(text.removeprefix(MARK), self.device_name), self.device_name)
         if "fault" in found:
-            raise self._refuse(f"{self.settings.host} cannot keep or run the job in {self.settings.folder}: "
+            raise self._refuse(f"{self.settings.host} cannot store or run the job in {self.settings.folder}: "
                                f"{found['fault']}")
         return found
 
     def _explain(self, code: int, errors: tuple[str, ...], started: bool) -> InputError:
         says = meaning(self.settings, code, errors)
         if says is None or code == measure.LEASE_ENDED or (started and code == OWN_ERROR):
-            return self.cut(errors[-1].strip() if errors else "ssh said nothing")
+            return self.cut(errors[-1].strip() if errors else "ssh printed nothing")
         return self._refuse(says)
 
     def _refuse(self, says: str) -> InputError:

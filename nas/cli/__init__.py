@@ -73,7 +73,7 @@ def _told(error: BaseException) -> tuple[int, str] | None:
     from search_spaces.errors import InputError
 
     if isinstance(error, typer.Abort) and isinstance(error.__context__, EOFError):
-        return 2, "standard input ended where an answer was needed; give one, or an option that answers (see --help)"
+        return 2, "standard input ended before an answer; give one, or use the option for it (see --help)"
     if isinstance(error, (Stopped, KeyboardInterrupt, typer.Abort)):  # said on the screen
         return STOPPED, ""
     if isinstance(error, InputError):
@@ -91,8 +91,8 @@ def _told(error: BaseException) -> tuple[int, str] | None:
 def _unexpected(error: BaseException, log: Log) -> str:
     path = log.close_failed(error)
     what = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}".rstrip(": ")
-    where = f"the details are in {path}, please report them; " if path else ""
-    return f"something went wrong that nobody expected ({what}); {where}NAS_DEBUG=1 shows them here"
+    where = f"details are in {path}, please report them; " if path else ""
+    return f"internal error ({what}); {where}NAS_DEBUG=1 prints them here"
 
 
 def _print(message: str, code: int) -> int:

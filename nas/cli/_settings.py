@@ -16,7 +16,7 @@ def parse_settings(texts: Sequence[str], flag: str) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            faults.append(Fault("", f"{text!r} has to be KEY=VALUE"))
+            faults.append(Fault("", f"{text!r} must be KEY=VALUE"))
         elif key in found:
             faults.append(Fault(key, "is given twice"))
         found[key] = value

@@ -23,7 +23,8 @@ def spaces(as_json: Json = False) -> None:
 
 @app.command(rich_help_panel=SPACES)
 def blocks(
-    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", show_default=False, help="One kind only.")] = None,
+    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", show_default=False, help="Show one kind "
+                                                                                          "only.")] = None,
     as_json: Json = False,
 ) -> None:
     """List the block kinds and the dims a space can give each.
@@ -40,7 +41,7 @@ def blocks(
 def show(
     space_or_arch: SpaceOrArch, seq_len: SeqLen = None, target_len: TargetLen = None,
     sample: Annotated[int | None, typer.Option("--sample", metavar="SEED", show_default=False,
-                                               help="Draw the architecture this seed samples.")] = None,
+                                               help="Draw the architecture sampled with this seed.")] = None,
     smallest: Annotated[bool, typer.Option("--smallest", help="Draw the smallest only.")] = False,
     largest: Annotated[bool, typer.Option("--largest", help="Draw the largest only.")] = False,
 ) -> None:
@@ -68,7 +69,8 @@ def show(
 def count_command(
     space_or_arch: SpaceOrArch, seq_len: SeqLen = None, target_len: TargetLen = None,
     convention: Annotated[str, typer.Option(
-        "--convention", metavar="C", help="How multiply-adds are counted; an unknown name lists them.")] = "plain",
+        "--convention", metavar="C", help="Counting convention for multiply-adds; an unknown name lists "
+                                          "them.")] = "plain",
     as_json: Json = False,
 ) -> None:
     """Count parameters and multiply-adds.

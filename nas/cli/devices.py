@@ -91,7 +91,7 @@ def latency(
     arch: SpaceOrArch,
     phase: Annotated[str, typer.Option("--phase", metavar="PHASE", help="prefill or decode.")] = "prefill",
     sample: Annotated[int | None, typer.Option("--sample", metavar="SEED", show_default=False,
-                                               help="Of a space, the architecture this seed samples.")] = None,
+                                               help="For a space: the architecture sampled with this seed.")] = None,
     breakdown: Annotated[bool, typer.Option("--breakdown", help="Show where the time goes.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -20,7 +20,7 @@ def init(
         help="Training data: a file, a folder with train, valid and test, or twice for two parallel files. Format, "
              "encoding and columns are detected; KEY=VALUE, as in nas train, overrides what is detected.")] = None,
     run: Annotated[str | None, typer.Option("--run", metavar="NAME", show_default=False,
-                                            help="Name of the run; first by default.")] = None,
+                                            help="Name of the run; default: first.")] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="TASK", show_default=False,
                                              help="lm, classification or translation.")] = None,
     space: Annotated[str | None, typer.Option("--space", metavar="SPACE", autocompletion=_complete.spaces,
@@ -88,7 +88,7 @@ def run_command(
 @app.command(rich_help_panel=ALL)
 def watch(
     run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=_complete.runs, show_default=False,
-                                       help="A run; another process may be working on it.")],
+                                       help="A run, also one that another process is working on.")],
     once: Annotated[bool, typer.Option("--once", help="Print the current state and exit.")] = False,
 ) -> None:
     """Watch a run while it trains or searches.

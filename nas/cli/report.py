@@ -14,7 +14,7 @@ from nas.cli._app import ALL, Json, app, show_result
 @app.command(rich_help_panel=ALL)
 def report(
     run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=_complete.runs, show_default=False,
-                                       help="A run, however far it has come.")],
+                                       help="A run, finished or not.")],
     out: Annotated[str | None, typer.Option(
         "--out", metavar="FILE", show_default=False,
         help="The page; report.html in the run's folder by default. Pictures and tables go to a folder of the same "

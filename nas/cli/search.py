@@ -76,7 +76,7 @@ def search(
     from search_spaces import InputError
 
     if ray is None and (concurrency is not None or cpus_per_trial != 1.0 or gpus_per_trial):
-        raise InputError("--concurrency, --cpus-per-trial, --gpus-per-trial", "are for a cluster; add --ray")
+        raise InputError("--concurrency, --cpus-per-trial, --gpus-per-trial", "need a cluster; add --ray")
     options = {"objectives": objectives, "devices": devices, "max": most, "min": least, "trials": trials, "seed": seed,
                "sampler": sampler, "limit": limit, "batch_size": batch_size, "race": race, "warm_start": warm_start}
     given = {name: value for name, value in options.items() if value is not None}

@@ -140,9 +140,9 @@ def retrain(
     from search_spaces import InputError
 
     if top is None and (ray or concurrency):
-        raise InputError("--ray, --concurrency", "are for several subnets; add --top")
+        raise InputError("--ray, --concurrency", "need several subnets; add --top")
     if top is not None and out is not None:
-        raise InputError("--out", "names the folder of one result; leave it out with --top")
+        raise InputError("--out", "names the folder of one result; it cannot be combined with --top")
     losses, training = None if distill is None else tuple(distill.split(",")), parse_settings(settings or [], "--set")
     request: RetrainRequest | RetrainBestRequest
     if top is None:

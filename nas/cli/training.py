@@ -96,7 +96,7 @@ def evaluate(
         help="A finished run of nas train, or a subnet of nas extract.")],
     arch: Annotated[str | None, typer.Argument(
         metavar="[ARCH]", show_default=False,
-        help="Of a run: an architecture's JSON file or folder; the smallest and the largest by default.")] = None,
+        help="For a run: an architecture's JSON file or folder; default: the smallest and the largest.")] = None,
     split: Annotated[str, typer.Option("--split", metavar="NAME", help="valid or test.")] = "valid",
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, show_default=False,
                                               help="Evaluate on a random sample of N examples.")] = None,

@@ -86,7 +86,7 @@ class _OwnPaths(list[str]):
 def _check_room(workers: int, option: str) -> None:
     cpus = int(ray.cluster_resources().get("CPU", 0))  # type: ignore[no-untyped-call]
     if cpus < workers:
-        raise InputError(option, f"{workers} workers need as many CPUs; the cluster has {cpus}")
+        raise InputError(option, f"{workers} workers need one CPU each; the cluster has {cpus}")
 
 
 def in_parallel(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], common: Any, workers: int,
@@ -113,7 +113,7 @@ def in_parallel(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], 
             except RayTaskError as error:  # its text is the traceback of the other process
                 raise error.cause if isinstance(error.cause, InputError) else error from None
             except RayError as error:
-                says = f"a worker failed ({str(error).splitlines()[0]}); what is finished is kept, rerun to resume"
+                says = f"a worker failed ({str(error).splitlines()[0]}); finished work is kept; rerun to resume"
                 raise InputError(Option("ray"), says) from None
 
 

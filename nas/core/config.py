@@ -52,7 +52,7 @@ class RunConfig(BaseModel):
         mine, theirs = _flat(self), _flat(other)
         for key in dict.fromkeys((*mine, *theirs)):
             if mine.get(key) != theirs.get(key) and key not in FREE:
-                yield f"{key} is {_shown(mine.get(key))} in the run, asked for {_shown(theirs.get(key))}"
+                yield f"{key} is {_shown(mine.get(key))} in the run, requested: {_shown(theirs.get(key))}"
 
 
 def read_config(path: Path) -> RunConfig:

@@ -25,7 +25,7 @@ def read_index(run: RunDir) -> DataIndex | None:
     path = run.path / "data" / "data.json"
     if not path.is_file():
         return None
-    remedy = "restore the run's folder"
+    remedy = "restore the folder of the run"
     return checked(DataIndex, read_json(path, remedy), str(path), remedy)
 
 

@@ -76,8 +76,9 @@ def _profiled_again(config: SearchConfig, run: RunDir, task: Task) -> tuple[str,
     changed = tuple(name for name, before in inputs.items()
                     if before is not None and profile_digest(name) not in (None, before))
     for name in changed:
-        warnings.warn(f"the profile of {name} changed since the search: its costs are today's; "
-                      f"{Command('search', run.name, fresh=True)} searches with them", ProfileWarning, stacklevel=3)
+        warnings.warn(f"the profile of {name} changed since the search; costs are from the current profile; "
+                      f"{Command('search', run.name, fresh=True)} searches again with "
+                      "them", ProfileWarning, stacklevel=3)
     return changed
 
 

@@ -30,7 +30,8 @@ def prepare(run: RunDir) -> Prepared:
     config = run.config()
     found = tasks.get(config.task).prepare(config.data, run.space(), run.path / "data", config.training.seed)
     if run.read_manifest().get("data_fingerprint", found.fingerprint) != found.fingerprint:
-        raise InputError(str(run.path / "data"), "holds other data than the run was started with; start a new run")
+        raise InputError(str(run.path / "data"), "contains different data than the run was started with; start a new "
+                                                 "run")
     return found
 
 
@@ -55,7 +56,7 @@ def evaluator(task: Task, prepared: Prepared, archs: Mapping[str, Architecture],
 def check_trained(run: RunDir) -> None:
     """Raises InputError where training is not finished."""
     if not run.weights_path.is_file():
-        raise InputError(str(run.path), f"its supernet is not trained to the end; run {run.resume_command()}")
+        raise InputError(str(run.path), f"training of the supernet is not finished; run {run.resume_command()}")
 
 
 def load_supernet(run: RunDir, space: SearchSpace) -> Supernet:
@@ -84,7 +85,7 @@ def score(model: nn.Module, arch: Architecture, task: Task, prepared: Prepared, 
         InputError: there is not enough memory.
     """
     device, size = next(model.parameters()).device, recipe.batch_size
-    remedy = f"end other programs, or train with a batch_size below {size}: as many sequences are evaluated at a time"
+    remedy = f"close other programs, or train with a batch_size below {size}, which is also the evaluation batch"
     with torch.no_grad(), enough_memory(f"evaluation of {arch.key[:12]}", remedy):
         return task.evaluate(lambda batch: predict(model, arch, batch.to(device), recipe), prepared, split, size=size,
                              limit=limit, full=full)

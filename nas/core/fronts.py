@@ -144,7 +144,7 @@ def objectives_for(objectives: Sequence[Measure], device: str | None) -> list[Me
 
 def read_front(run: RunDir) -> list[FrontEntry]:
     """The architectures of `pareto.json`. Raises InputError where there is none, or it is damaged."""
-    path, remedy = run.path / "pareto.json", f"{Command('pareto', run.name)} writes it again"
+    path, remedy = run.path / "pareto.json", f"{Command('pareto', run.name)} rewrites it"
     if not path.is_file():
         raise InputError(str(run.path), f"has not been searched; run {Command('search', run.name)}")
     data = checked(_FrontFile, read_json(path, remedy), str(path), remedy)

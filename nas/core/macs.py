@@ -69,7 +69,7 @@ def _einsum(inputs: list[Any], outputs: list[Any], biases: bool) -> int:
     operands = [_shape(value) for value in inputs[1].node().inputs()]
     if len(terms) > 2 or any("." in term for term in terms):
         raise InputError("einsum", f"{inputs[0].toIValue()!r} cannot be counted; write it with two operands and "
-                                   "no dots")
+                                   "without ellipsis")
     sizes = {letter: size for term, shape in zip(terms, operands) for letter, size in zip(term, shape)}
     return math.prod(sizes.values()) if len(terms) == 2 else 0
 
@@ -180,7 +180,7 @@ def module_macs(module: nn.Module, inputs: tuple[Tensor, ...], name: str, biases
             unknown = sorted(analysis.unsupported_ops())
     if unknown:
         raise InputError(f"multiply-adds of {name}",
-                         f"the operator {', '.join(unknown)} is not counted; add it to HANDLES or ZERO_COST of "
+                         f"the operator {', '.join(unknown)} has no MAC count; add it to HANDLES or ZERO_COST of "
                          "nas.core.macs")
     return total
 

@@ -35,7 +35,7 @@ def unmeasured_notes(shares: Sequence[Shares], measures: Sequence[Measure], spac
             low, high = (f"{100 * share:.0f}" if share >= 0.01 else "<1" for share in (found[0], found[-1]))
             part = f"{high} %" if low == high else f"{low} to {high} %"
             word, remedy = _remedy(measure.device, measure.phase, space)
-            yield (f"{measure.name} of {len(found)} of {len(shares)} architectures {where} rests on {word} prices "
+            yield (f"{measure.name} of {len(found)} of {len(shares)} architectures {where} is based on {word} prices "
                    f"({part} of the {measure.declared.label}); {remedy}")
 
 
@@ -61,7 +61,7 @@ def _remedy(device: str, phase: str, space: str) -> tuple[str, str]:
     """What the prices are, and how to get measured ones."""
     try:
         if read_stored(folder_of(device)).device.estimated:
-            return "estimated", f"{device} is computed from a specification: profile the device itself to measure it"
-        return "interpolated", f"to measure more units run {profile_command(device, phase, space)}"
+            return "estimated", f"{device} is estimated from a specification; profile the device to measure it"
+        return "interpolated", f"to measure more units, run {profile_command(device, phase, space)}"
     except InputError:
-        return "interpolated or estimated", f"the profile of {device} is not here: make one with nas profile"
+        return "interpolated or estimated", f"there is no profile of {device} here; create one with nas profile"

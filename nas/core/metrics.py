@@ -114,7 +114,7 @@ def read_rows(path: Path, damaged: bool = True) -> Iterator[MetricRow]:
     """
     if not path.is_file():
         return
-    remedy = "put it back, or delete it: the curves up to now are lost then, and nothing else"
+    remedy = "restore it, or delete it: only the curves so far are lost"
     header, *lines = read_text(path, remedy).split("\n")
     if header and header + "\n" != HEADER:
         raise InputError(str(path), f"is damaged: line 1 must be {HEADER.strip()}, found {shown(header)}; {remedy}")

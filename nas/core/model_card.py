@@ -80,8 +80,8 @@ def _latencies(subnet: Subnet) -> Iterator[str]:
     head = ("device", "phase", "predicted", UNMEASURED, "measured", "measured against predicted", "measured with")
     yield from _table(head, rows, right=(2, 3, 4, 5))
     if any(row[3] for row in rows):
-        yield (f"\n{MARK}: the column \"{UNMEASURED}\" is the share of the prediction that rests on prices of units "
-               "that nobody measured: interpolated between measured ones, or estimated from a specification.")
+        yield (f"\n{MARK}: the column \"{UNMEASURED}\" is the share of the prediction that is based on prices of units "
+               "that were not measured: interpolated between measured ones, or estimated from a specification.")
 
 
 def _made(subnet: Subnet) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _data(subnet: Subnet) -> Iterator[str]:
 
 
 def _exports(subnet: Subnet) -> Iterator[str]:
-    yield from _table(("format", "what is known of it"),
+    yield from _table(("format", "all known facts"),
                       [(name, _said(known)) for name, known in subnet.facts.exports.items()])
 
 

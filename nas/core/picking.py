@@ -50,12 +50,12 @@ class Choice:
         given = [str(Option(name)) for name, is_given in ways.items() if is_given]
         limited = bool(self.max or self.min)
         if len(given) > 1:
-            raise InputError("", f"{' and '.join(given)} exclude each other; give one")
+            raise InputError("", f"{' and '.join(given)} cannot be combined; give one")
         if not given and not limited:
-            raise InputError("", f"what to take is missing; give {Option('max')} MEASURE=VALUE, or one of "
+            raise InputError("", f"no selection given; use {Option('max')} MEASURE=VALUE, or one of "
                                  f"{', '.join(str(Option(name)) for name in ways)}")
         if self.key is not None and limited:
-            raise InputError(Option("key"), f"names one architecture; {Option('max')} and {Option('min')} choose among "
+            raise InputError(Option("key"), f"names one architecture; {Option('max')} and {Option('min')} select among "
                                             "several")
 
 
@@ -69,7 +69,8 @@ def pick(run: RunDir, choice: Choice) -> tuple[SearchedRun, list[FrontEntry]]:
     limits = parse_limits(choice.max, choice.min, tasks.get(run.config().task).metrics)
     searched = read_evaluated(run, choice.device, [limit.measure for limit in limits])
     if not searched.entries:
-        raise InputError(str(run.path), "nothing was evaluated to the end within the limits of its search; resume with "
+        raise InputError(str(run.path), "no architecture was fully evaluated within the limits of the search; resume "
+                                        "with "
                                         f"{Command('search', run.name, more=50)}, or start over with "
                                         f"{Option('fresh')} and wider limits")
     objectives = objectives_for(searched.objectives, choice.device)
@@ -87,11 +88,12 @@ def by_key(entries: Sequence[FrontEntry], key: str, run: str) -> FrontEntry:
     """The one whose key begins so. Raises InputError where there is none, or several."""
     matches = [entry for entry in entries if entry.arch.key.startswith(key)]
     if not matches:
-        raise InputError(Option("key"), "no architecture that was evaluated to the end within the limits of the search "
-                                        f"has a key that begins with {key!r}; {Command('pareto', run)} lists keys")
+        raise InputError(Option("key"), "no fully evaluated architecture within the limits of the search "
+                                        f"has a key that starts with {key!r}; {Command('pareto', run)} lists keys")
     if len(matches) > 1:
         shown = ", ".join(entry.arch.key[:12] for entry in matches[:3])
-        raise InputError(Option("key"), f"{key!r} begins {len(matches)} keys ({shown}, ...); give more of it")
+        raise InputError(Option("key"), f"{key!r} is the start of {len(matches)} keys ({shown}, ...); give more "
+                                        "characters")
     return matches[0]
 
 
@@ -146,7 +148,7 @@ def knee(entries: Sequence[FrontEntry], objectives: Sequence[Measure]) -> FrontE
     """
     quality, cost = _quality(objectives), next((each for each in objectives if not each.is_quality), None)
     if cost is None:
-        raise InputError(Option("knee"), "the search had no cost among its objectives; name a profiled "
+        raise InputError(Option("knee"), "the objectives of the search contain no cost; name a profiled "
                                          f"{Option('device')}, or give {Option('top')} 1")
     found = front(entries, [quality, cost])
     points = as_costs([[entry.value(quality), entry.value(cost)] for entry in found], [quality.maximise, False])

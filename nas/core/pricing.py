@@ -67,7 +67,8 @@ class Prices:
         """The profile of a device. Raises InputError where the search has none of that name."""
         if name not in self.devices:
             known = ", ".join(self.devices) or "none"
-            raise InputError(name, f"is no device of this search (its devices: {known}); add {Option('device')} {name}")
+            raise InputError(name, f"is not a device of this search (its devices: {known}); add {Option('device')} "
+                                   f"{name}")
         return self.devices[name]
 
     def measures(self, arch: Architecture) -> tuple[Measure, ...]:

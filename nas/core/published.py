@@ -62,7 +62,7 @@ def _measured(arch: Architecture, number: PublishedNumber) -> int:
     if number.metric == "params":
         return part_params(arch, number.part)
     if number.part != "all":
-        raise InputError(f"{number.model} in published/counts.csv", f"part {number.part!r} goes with params only")
+        raise InputError(f"{number.model} in published/counts.csv", f"part {number.part!r} is allowed with params only")
     if number.metric == "depth":
         return delight_depth(arch)
     if number.metric == "size":

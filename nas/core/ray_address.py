@@ -27,7 +27,7 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 
 """How a gRPC connection begins: that of HTTP/2, with no settings."""
 _SETTINGS = 4
 """The kind of the first frame that a gRPC server answers with."""
-START = "start a cluster with ray start --head (docs/cluster.md)"
+START = "start a cluster with ray start --head (see docs/cluster.md)"
 REMEDY = f"{START}, or use {Option('ray')} local"
 
 
@@ -81,7 +81,7 @@ def _why_not(host: str, port: int) -> str | None:
             connection.sendall(_PREFACE)
             answer = connection.recv(9)
     except socket.gaierror:
-        return f"no machine is called {host}"
+        return f"unknown host {host}"
     except ConnectionRefusedError:
         return f"nothing listens on {where}"
     except TimeoutError:

@@ -51,7 +51,7 @@ class Nodes:
 
     def _tell(self, node: dict[str, Any], left: int) -> None:
         name, address = node.get("NodeManagerHostname"), node.get("NodeManagerAddress")
-        why = " ".join(str(node.get("DeathReasonMessage") or "its Ray process does not run any more").split())[:200]
+        why = " ".join(str(node.get("DeathReasonMessage") or "its Ray process is not running any more").split())[:200]
         says = (f"the machine {name} ({address}, node {node['NodeID'][:8]}) left the Ray cluster during {self.stage}: "
                 f"{why}; its work is done again elsewhere, machines left: {left}")
         event = {"schema_version": 1, "time": datetime.now().astimezone().isoformat(timespec="seconds"),

@@ -67,10 +67,10 @@ def pick(found: SearchSpace | Named, sample: int | None, smallest: bool, largest
     given = [str(Option(name)) for name, is_given in (("sample", sample is not None), ("smallest", smallest),
                                                       ("largest", largest)) if is_given]
     if len(given) > 1:
-        raise InputError("", f"{' and '.join(given)} exclude each other; give one")
+        raise InputError("", f"{' and '.join(given)} cannot be combined; give one")
     if isinstance(found, Named):
         if given:
-            raise InputError(found.name, f"is an architecture; {given[0]} goes with a space")
+            raise InputError(found.name, f"is an architecture; {given[0]} requires a space")
         return [found]
     picked = []
     if sample is not None:
@@ -94,7 +94,7 @@ def sequence_length(found: SearchSpace | Named, seq_len: int | None, target_len:
             raise InputError(Option(option), f"{length} is not allowed; allowed: 1 to {model.context}, the context of "
                                      f"{found.name}")
     if target_len is not None and model.family != "seq2seq":
-        raise InputError(Option("target_len"), f"goes with the family seq2seq; {found.name} is {model.family}")
+        raise InputError(Option("target_len"), f"requires the family seq2seq; {found.name} is {model.family}")
     return min(DEFAULT_LENGTH, model.context) if seq_len is None else seq_len
 
 
@@ -124,10 +124,10 @@ def _of_run(folder: Path, text: str) -> Architecture:
     if not subnets and len(front) == 1:
         return front[0]
     if found:
-        raise InputError(text, f"names several architectures: {', '.join(found)}; give more of the key")
+        raise InputError(text, f"matches several architectures: {', '.join(found)}; give more characters of the key")
     if not key:
         raise InputError(text, f"is a run; give RUN/KEY: {Command('pareto', folder.name)} lists keys")
-    raise InputError(text, f"no subnet of {folder} and no architecture on its front has a key that begins with "
+    raise InputError(text, f"no subnet of {folder} and no architecture on its front has a key that starts with "
                            f"{key!r}; {Command('pareto', folder.name)} lists keys")
 
 
@@ -146,4 +146,4 @@ def _unknown(text: str) -> str:
         return f"is a run; give RUN/KEY: {Command('pareto', text)} lists keys"
     others = (f"; shipped spaces: {', '.join(shipped_spaces())}; "
               f"{Command('published')} lists the published architectures")
-    return f"is no space, architecture or file{did_you_mean(text, known_names(), n=3, cutoff=0.5) or others}"
+    return f"is not a space, architecture or file{did_you_mean(text, known_names(), n=3, cutoff=0.5) or others}"

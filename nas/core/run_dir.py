@@ -89,7 +89,7 @@ class RunDir:
                                              "another name")
         others = sorted(path.name for path in self.path.glob("*") if path.name != ".lock")
         if others:
-            raise InputError(str(self.path), f"holds other files ({', '.join(others[:3])}); take another name")
+            raise InputError(str(self.path), f"holds other files ({', '.join(others[:3])}); choose another name")
 
     @classmethod
     def open(cls, name: str) -> RunDir:
@@ -98,7 +98,7 @@ class RunDir:
         if not run.config_path.is_file():
             there = known_runs()
             known = f"runs here: {', '.join(there)}" if there else f"start one with {Command('train')}"
-            raise InputError(str(run.path), f"is no run; {known}{did_you_mean(name, there)}")
+            raise InputError(str(run.path), f"is not a run; {known}{did_you_mean(name, there)}")
         return run
 
     def discard(self) -> None:
@@ -141,7 +141,8 @@ class RunDir:
         path = self.path / "space.yaml"
         text = space_text(path)
         if self.read_manifest().get("space_sha256", self._space_sha256()) != self._space_sha256():
-            raise InputError(str(path), "is not what the run was started with; put it back, or start a new run with it")
+            raise InputError(str(path), "differs from what the run was started with; restore it, or start a new run "
+                                        "with it")
         return space_from_text(text, str(path))
 
     def _space_sha256(self) -> str:
@@ -152,7 +153,7 @@ class RunDir:
         path = self.path / "manifest.json"
         if not path.is_file():
             return {}
-        remedy = "delete it, it is written again"
+        remedy = "delete it; it is rewritten"
         data = read_table(path, remedy)
         checked(_Manifest, data, str(path), remedy)
         return data
@@ -204,7 +205,7 @@ def locked(folder: Path, what: str) -> Iterator[None]:
         except OSError:
             handle.seek(0)
             who = handle.read().strip()
-            raise InputError(str(folder), f"another process is at work on this {what}{who and f' ({who})'}; stop it "
+            raise InputError(str(folder), f"another process is using this {what}{who and f' ({who})'}; stop it "
                                           "first") from None
         handle.truncate(0)
         handle.write(f"process {os.getpid()} on {platform.node()}")

@@ -48,7 +48,7 @@ class SearchConfig(BaseModel):
         """The objectives. Raises InputError where there is no such measure, or none that has to be evaluated."""
         measures = parse_all(self.objectives, task.metrics)
         if not any(measure.is_quality for measure in measures):
-            raise InputError(Option("objective"), "a search needs one of quality beside costs; allowed: "
+            raise InputError(Option("objective"), "a search needs a quality objective besides costs; allowed: "
                                           f"{', '.join(task.metrics)}")
         return measures
 
@@ -62,21 +62,22 @@ class SearchConfig(BaseModel):
         return tuple(dict.fromkeys((*self.devices, *named)))
 
     def differences(self, other: SearchConfig) -> Iterator[str]:
-        """`key is mine in the search, asked for other's` of everything that changes what is visited."""
+        """`key is mine in the search, requested: other's` of everything that changes what is visited."""
         theirs = other.model_dump()
         for key, mine in self.model_dump().items():
             if mine != theirs[key] and key not in FREE:
-                yield f"{key} is {_shown(mine)} in the search, asked for {_shown(theirs[key])}"
+                yield f"{key} is {_shown(mine)} in the search, requested: {_shown(theirs[key])}"
 
 
 def changed(old: SearchConfig, new: SearchConfig) -> Iterator[Fault]:
     """What a search cannot go on with: other settings, or other inputs, than it was started with."""
     for difference in old.differences(new):
-        yield Fault("", f"{difference}; to change it, start over with {Option('fresh')}")
+        yield Fault("", f"{difference}; to change it, restart with {Option('fresh')}")
     for name, digest in old.inputs.items():
         if new.inputs.get(name) != digest:
-            yield Fault("", f"{name} changed since the search started: its trials would not compare; start over with "
-                            f"{Option('fresh')}, nothing known is evaluated again")
+            yield Fault("", f"{name} changed since the search started: its trials would not be comparable; restart "
+                            "with "
+                            f"{Option('fresh')}; known evaluations are reused")
 
 
 def read_search(path: Path) -> SearchConfig:

@@ -23,7 +23,7 @@ class Stopped(Exception):  # noqa: N818 - not an error
         says: how far it got, and the command that resumes it.
     """
 
-    def __init__(self, says: str = "stopped; run the same command again to resume") -> None:
+    def __init__(self, says: str = "stopped; rerun the same command to resume") -> None:
         super().__init__(says)
         self.marked = says
         """The sentence with marks around options and commands; see `search_spaces.errors.with_references`."""

@@ -29,7 +29,7 @@ from search_spaces.files.reading import checked, read_bytes, read_json_lines
 
 NAME = "search"
 """Of the study in its journal."""
-REMEDY = f"put the file back, or start again with {Option('fresh')}"
+REMEDY = f"restore the file, or restart with {Option('fresh')}"
 
 
 class _JournalLine(BaseModel):
@@ -84,7 +84,7 @@ class Study:
         known = self._disk.metric_names
         if known != list(names) or self._disk.directions != directions:
             raise InputError(str(path), f"is a search for {', '.join(map(str, known or ()))}, not for "
-                                        f"{', '.join(names)}; start again with {Option('fresh')}")
+                                        f"{', '.join(names)}; restart with {Option('fresh')}")
         self._check(names)
         self.memory = optuna.create_study(directions=directions)
         self.memory.add_trials(self._disk.get_trials(deepcopy=False))
@@ -99,7 +99,7 @@ class Study:
                 raise InputError(str(self.path), f"trial {trial.number} is not of this search; {REMEDY}")
             values = trial.values or ()
             if trial.state == TrialState.COMPLETE and not (len(values) == len(names) and np.isfinite(values).all()):
-                raise InputError(where, f"has not a finite value for each of {', '.join(names)}; {REMEDY}")
+                raise InputError(where, f"has no finite value for each of {', '.join(names)}; {REMEDY}")
 
     def check_measures(self) -> None:
         """Raises InputError where an evaluated trial lacks a metric or a cost that is an objective."""
@@ -181,4 +181,4 @@ def _open(path: Path, directions: Sequence[StudyDirection]) -> optuna.Study:
         raise
     except Exception as error:  # Optuna applies every line unchecked: what a damaged one leads to can be anything
         says = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(str(path), f"is no journal of a search ({shown(says)}); {REMEDY}") from None
+        raise InputError(str(path), f"is not a journal of a search ({shown(says)}); {REMEDY}") from None

@@ -140,7 +140,7 @@ class Subnet:
         except InputError:
             raise
         except Exception as error:  # the library raises Exception itself
-            says = getattr(error, "strerror", None) or "it is damaged"
+            says = getattr(error, "strerror", None) or "the file is damaged"
             raise InputError(str(path), f"cannot be read ({says}); {REMEDY}") from None
         n = found.get_vocab_size()
         if n > self.arch.vocab_size or (n != self.arch.vocab_size and not self.facts.imported):
@@ -157,7 +157,8 @@ class Subnet:
         for folder in (*([around.parent] if around.name == SUBNETS else []), Path(self.facts.run)):
             if (folder / "config.yaml").is_file():
                 return RunDir.open(os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else str(folder))
-        raise InputError(str(self.path), f"the run it came from, {self.facts.run}, is not there; its data are needed")
+        raise InputError(str(self.path), f"its run {self.facts.run} does not exist here; the data of the run are "
+                                         "needed")
 
     def prepared(self) -> Prepared:
         """The data it is trained and judged with. Raises InputError where they are gone or of another vocabulary."""
@@ -210,7 +211,7 @@ def check_free(folder: Path) -> None:
         raise InputError(str(folder), f"exists; delete it, or name another folder with {Option('out')}")
     parent = next(each for each in folder.absolute().parents if each.exists())
     if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
-        raise InputError(str(folder), f"cannot be written: nothing can be made in {parent}; name another folder with "
+        raise InputError(str(folder), f"cannot be written: {parent} is not writable; name another folder with "
                                       f"{Option('out')}")
 
 
@@ -235,11 +236,11 @@ def _folder(name: str) -> Path:
     if len(found) == 1:
         return found[0]
     if found:
-        raise InputError(name, f"names several subnets: {', '.join(each.name for each in found)}")
+        raise InputError(name, f"matches several subnets: {', '.join(each.name for each in found)}")
     if path.is_dir():
-        raise InputError(name, f"is no subnet: it holds no {ARCHITECTURE}; nas extract writes subnets")
+        raise InputError(name, f"is not a subnet: it contains no {ARCHITECTURE}; nas extract writes subnets")
     known = f"subnets of {run}: {', '.join(each.name for each in there)}" if there else _known(name)
-    raise InputError(name, f"is no subnet's folder; {known}")
+    raise InputError(name, f"is not the folder of a subnet; {known}")
 
 
 def _known(name: str) -> str:

@@ -37,7 +37,7 @@ def data_of(paths: Sequence[str], options: Mapping[str, str], task: str | None, 
         if "hf" not in options and "train" not in options:
             if paths:
                 raise InputError(paths[0], "no such file or folder")
-            raise InputError(Option("data"), "names no file; give a file or folder beside the options")
+            raise InputError(Option("data"), "no file given; give a file or folder besides the options")
         name = task or ask("task", "Task?", "lm", tuple(sorted(tasks.names())))
         tasks.get(name).check_data(options)
         return Guess("as given", name, options)
@@ -87,7 +87,7 @@ def _columns(found: Guess, task: Task, ask: Answer, options: Mapping[str, str]) 
 
 def _checked(task: Task, data: dict[str, str], options: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """The options with splits that can be read: one that was only found beside the training file may be left out."""
-    notes = [f"{split}: {data[split]}, found beside it" for split in SPLITS[1:]
+    notes = [f"{split}: {data[split]}, found next to it" for split in SPLITS[1:]
              if split in data and split not in options]
     columns = [f"{role} is {data[role]!r}" for role in task.roles if role in data]
     notes += [f"task {task.name}; {', '.join(columns)}"] if columns else []

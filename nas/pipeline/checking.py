@@ -84,8 +84,8 @@ def _same_run(config: PipelineConfig) -> Iterator[Fault]:
         yield from _moved("run", error)
         return
     if differences:
-        yield Fault("run", f"{folder.path} is there with other settings: {differences}; name another run, or put this "
-                           f"one aside with {Option('from')} prepare")
+        yield Fault("run", f"{folder.path} exists with other settings: {differences}; choose another run name, "
+                           f"or set this run aside with {Option('from')} prepare")
 
 
 def _devices(config: PipelineConfig) -> Iterator[Fault]:
@@ -103,7 +103,7 @@ def _usable(key: str, part: DevicePart, device: Device) -> Iterator[Fault]:
         yield Fault(f"{key}.device", f"{part.device} cannot be used here: {why}")
     if device.estimated and part.check:
         yield Fault(f"{key}.check", f"is {part.check}, and {part.device} is estimated from a specification: there is "
-                                    "nothing to compare with; take 0")
+                                    "nothing to compare with; set it to 0")
 
 
 def _conditions(config: PipelineConfig) -> Iterator[Fault]:
@@ -113,7 +113,7 @@ def _conditions(config: PipelineConfig) -> Iterator[Fault]:
 
 def _search(config: PipelineConfig) -> Iterator[Fault]:
     barred = sorted({"devices", "inputs", "schema_version"} & set(config.search))
-    yield from (Fault(f"search.{name}", "is not allowed; the devices stand under devices") for name in barred)
+    yield from (Fault(f"search.{name}", "is not allowed; list the devices under devices") for name in barred)
     if barred:
         return
     try:

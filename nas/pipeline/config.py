@@ -96,7 +96,7 @@ class PipelineConfig(_Part):
         """`no` and `on` are booleans in YAML: they need quotes; `header` is a switch."""
         for key, each in value.items() if isinstance(value, dict) else ():
             if isinstance(each, bool) and key != "header":
-                raise ValueError(f"{key} is read as {str(each).lower()} by YAML; put the word in quotes")
+                raise ValueError(f"{key} is read as {str(each).lower()} by YAML; put it in quotes")
         return value
 
     @field_validator("pick", mode="before")

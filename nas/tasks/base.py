@@ -142,11 +142,11 @@ class Task(ABC):
 
     def _tokenizer(self, rows: list[Row], options: Options, space: SearchSpace, notes: list[str]) -> Tokenizer:
         """A vocabulary of the size the user gives, else of the space's, where the embedded data can fill it."""
-        size, asked = options.vocab_size or space.vocab_size, "you asked for" if options.vocab_size else "the space has"
+        size, asked = options.vocab_size or space.vocab_size, "you requested" if options.vocab_size else "the space has"
         if options.embedded and options.vocab_size is None and size > self.embedded_vocab:
-            size, asked = self.embedded_vocab, "the embedded data are meant for"
-            notes.append(f"the embedded data are cut into {size:,} pieces, not the {space.vocab_size:,} of the space; "
-                         "the data option vocab_size sets another number")
+            size, asked = self.embedded_vocab, "the bundled data are meant for"
+            notes.append(f"the bundled data use a vocabulary of {size:,}, not the {space.vocab_size:,} of the space; "
+                         "the data option vocab_size changes it")
         return train_tokenizer(self.texts(rows), size, asked)
 
     def _prepared(self, encoded: Encoded, space: SearchSpace) -> Prepared:

@@ -35,7 +35,7 @@ def documents() -> tuple[tuple[str, str], ...]:
     found = ((name, _fresh(text, seen)) for name, text in [*_topics(), *_modules()])
     kept = tuple((name, text) for name, text in found if len(text) > 200)
     if len(kept) < 3 * N_CLASSES:
-        says = f"this Python comes without the sources of its library; give {Setting('data', 'train', 'PATH')}"
+        says = f"this Python has no sources of its standard library; give {Setting('data', 'train', 'PATH')}"
         raise InputError("embedded text", says)
     return kept
 

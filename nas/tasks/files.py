@@ -41,7 +41,7 @@ def read_text(path: str, encoding: str = "utf-8") -> str:
 def check_is_file(path: str) -> None:
     """Raises InputError where the path is a folder."""
     if Path(path).expanduser().is_dir():
-        raise InputError(path, "is a folder; name a file in it")
+        raise InputError(path, "is a folder; give a file in it")
 
 
 def _bytes(path: str) -> bytes:

@@ -72,7 +72,7 @@ def guess(paths: Sequence[str], task: str | None = None) -> Guess:
         found = _parallel(paths[0], paths[1], sure=False) if len(paths) == 2 else _single(paths[0])
         return replace(found, notes=tuple(_unused(folder, paths, found)))
     for partner in _partner(paths[0]) if len(paths) == 1 and task in (None, "translation") else ():
-        note = f"{partner} is read as its parallel file; name the task lm to train on {paths[0]} alone"
+        note = f"{partner} is read as its parallel file; set the task to lm to train on {paths[0]} alone"
         return replace(_parallel(paths[0], partner, sure=False), notes=(note,))
     return _parallel(paths[0], paths[1]) if len(paths) == 2 else _single(paths[0])
 
@@ -94,7 +94,7 @@ def _of_folder(folder: Path) -> list[str]:
     if len(found) == 1 or len(found) == 2 and not {*map(_ending, found)} & {"csv", "tsv", "jsonl"}:
         return found
     names = ", ".join(path.name for path in files[:6]) or "nothing"
-    raise InputError(str(folder), f"it is not clear which file to train on (it holds {names}); name the file, or two "
+    raise InputError(str(folder), f"it is unclear which file to train on (found {names}); give one file, or two "
                                   "parallel files")
 
 
@@ -147,7 +147,7 @@ def _common(first: str, second: str) -> tuple[str, tuple[str, str], str]:
         m += 1
     parts = ["".join(each[n : len(each) - m]) for each in words]
     if not all(parts):
-        raise InputError(first, f"{second} cannot be told from it by one word of its name; rename one of them")
+        raise InputError(first, f"{second} does not differ from it in one word of its name; rename one of them")
     return "".join(words[0][:n]), (parts[0], parts[1]), "".join(words[0][len(words[0]) - m :])
 
 
@@ -181,7 +181,7 @@ def _encoding(path: str) -> str:
         if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
             return "utf-16"
         if len(_CONTROL.findall(raw)) > MOST_CONTROL * len(raw):
-            raise InputError(path, "is not text: it holds control characters throughout") from None
+            raise InputError(path, "is not text: it contains many control characters") from None
         return "latin-1"
     except (OSError, EOFError):
         read_text(path)  # says what is wrong

@@ -93,17 +93,17 @@ def _misfits(data: Mapping[str, str], roles: tuple[str, ...], extras: Mapping[st
         yield Fault("config", "needs hf=NAME as well")
     for key in extras:
         if key in data and ("train" in data or "hf" in data):
-            yield Fault(key, "is for the embedded data only; leave it out or leave out train and hf")
+            yield Fault(key, "is for the bundled data only; remove it, or remove train and hf")
     yield from _table_misfits(data, roles)
 
 
 def _table_misfits(data: Mapping[str, str], roles: tuple[str, ...]) -> Iterator[Fault]:
     if "pattern" in data and data.get("format", "pattern") != "pattern":
-        yield Fault("pattern", f"does not go with format={data['format']}")
+        yield Fault("pattern", f"cannot be combined with format={data['format']}")
     if data.get("format") == "pattern" and "pattern" not in data:
         yield Fault("pattern", "is missing; format=pattern needs a regular expression")
     if "delimiter" in data and data.get("format", "csv") != "csv":
-        yield Fault("delimiter", f"does not go with format={data['format']}; it is for csv")
+        yield Fault("delimiter", f"cannot be combined with format={data['format']}; it is for csv")
     if data.get("header") == "false" and "train" in data and "pattern" not in data:
         for key in roles:
             if not _is_count(data.get(key, "")):

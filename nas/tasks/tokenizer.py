@@ -42,9 +42,9 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int, asked: str) -> Tokeni
 
 def _misfit(n: int, got: int, asked: str) -> str:
     if got > n:
-        return f"{n:,} is too small: the bytes of the training text and the specials alone are {got:,}; " \
+        return f"{n:,} is too small: the bytes of the training text and the special tokens alone are {got:,}; " \
                f"give {Setting('data', 'vocab_size', got)} or more"
-    return f"{asked} {n:,} words but the training text yields only {got:,} pieces; " \
+    return f"{asked} {n:,} tokens, but the training text yields only {got:,}; " \
            f"give {Setting('data', 'vocab_size', got)} or more text"
 
 

@@ -52,7 +52,7 @@ class Translation(Task):
             raise InputError(WHERE, [Fault(role, says) for role in self.roles])
         source, target = (lines_of(read_text(name, options.encoding)) for name in names)
         if len(source) != len(target):
-            says = f"has {len(source):,} lines but {names[1]} has {len(target):,}; line by line they must be a pair"
+            says = f"has {len(source):,} lines but {names[1]} has {len(target):,}; each line must have its translation"
             raise InputError(names[0], says)
         return list(zip(source, target))
 

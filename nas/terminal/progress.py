@@ -160,7 +160,7 @@ def interruptible(console: Console | None = None) -> Iterator[StopRequest]:
     """Ctrl-C, SIGTERM and SIGHUP ask for a stop instead of breaking off, and are told of; a second one breaks off."""
     request = StopRequest()
     console = console or PlainConsole(stderr=True)
-    tell = threading.Thread(target=console.print, args=("stopping as soon as possible; once more aborts",))
+    tell = threading.Thread(target=console.print, args=("stopping; press again to abort",))
 
     def ask(number: int, frame: FrameType | None) -> None:
         if request.received or request.breaks_off:

@@ -32,7 +32,7 @@ def part_faults(part: PartSpace, key: str, slots: int | None, surroundings: Sequ
     for kind_name, genes in part.dims.items():
         kind = kinds.get(kind_name)
         if not kind.causal and any(known.facts.causal for known in surroundings):
-            faults.append(Fault(f"{key}.{kind_name}", "sees the future and cannot stand in a decoder"))
+            faults.append(Fault(f"{key}.{kind_name}", "is not causal and cannot be used in a decoder"))
         for rule in _all_rules(kind):
             found = dict.fromkeys(_rule_faults(kind, rule, genes, slots, surroundings))
             shown = list(itertools.islice(found, MOST_SHOWN))

@@ -64,11 +64,11 @@ class _Compiler:
         head = self._part("head", "head", "head", file.head, None)
         for kind in head.dims:
             if file.family != "encoder" and not kinds.get(kind).over_words:
-                says = f"gives no logits of words, which the family {file.family} needs"
+                says = f"returns no token logits, which the family {file.family} needs"
                 self.faults.append(Fault(f"head.{kind}", says))
         for name, part in (("n_classes", head), ("n_types", embedding)):
             if getattr(file, name) and part.dims and not any(name in kinds.get(kind).facts for kind in part.dims):
-                says = f"{getattr(file, name)} has no effect: no {part.role} listed here uses it; leave it out"
+                says = f"{getattr(file, name)} has no effect: no listed {part.role} uses it; remove it"
                 self.faults.append(Fault(name, says))
         scaling = self._scaling(file.scaling) if file.scaling else None
         stacks = {name: self._stack(name, getattr(file, name)) for name in wanted if getattr(file, name)}
@@ -140,8 +140,8 @@ class _Compiler:
                         else "only a seq2seq decoder has one")
                 self.faults.append(Fault(f"{name}.layers.{each}.cross", says))
         if file.depth and file.depth.keep == "searched" and file.sharing != ["none"]:
-            self.faults += [Fault(f"{name}.layers.{each}.between", "does not go with keep: searched and shared layers; "
-                                  "use keep: first or every_other, or sharing: none")
+            self.faults += [Fault(f"{name}.layers.{each}.between", "cannot be combined with keep: searched and shared "
+                                  "layers; use keep: first or every_other, or sharing: none")
                             for each, parts in families.items() if "between" in parts]
         chosen = file.choose if file.choose is not None else list(families)
         family = self._gene(f"{name}.choose", f"{name}.{{slot}}.layer", chosen, file.slots)
@@ -153,7 +153,7 @@ class _Compiler:
         for text in file.sharing:
             sharing = self._try(f"{name}.sharing", Sharing.parse, text)
             if sharing and sharing.group and sharing.group > deepest:
-                says = f"{text!r} has groups longer than the greatest depth {deepest}"
+                says = f"{text!r} has groups longer than the maximum depth {deepest}"
                 self.faults.append(Fault(f"{name}.sharing", says))
         return StackSpace(
             name=name, slots=file.slots, keep=keep, depth=depth,
@@ -169,7 +169,7 @@ class _Compiler:
         if rule.keep == "searched":
             return "searched", None, self._searched(key, rule, file.slots)
         if rule.at_least != 1:
-            self.faults.append(Fault(f"{key}.at_least", "goes with keep: searched; give layers here"))
+            self.faults.append(Fault(f"{key}.at_least", "requires keep: searched; use layers instead"))
         if rule.layers is None:
             says = f"is missing; allowed: a list of whole numbers from 1 to {file.slots}, or scaled"
             self.faults.append(Fault(f"{key}.layers", says))
@@ -185,7 +185,7 @@ class _Compiler:
 
     def _searched(self, key: str, rule: DepthFile, slots: int) -> int:
         if rule.layers is not None:
-            self.faults.append(Fault(f"{key}.layers", "does not go with keep: searched; give at_least"))
+            self.faults.append(Fault(f"{key}.layers", "cannot be combined with keep: searched; use at_least"))
         if rule.at_least > slots:
             self.faults.append(Fault(f"{key}.at_least", f"{rule.at_least} is more than the {slots} slots"))
         if slots > MOST_SEARCHED_SLOTS:
@@ -220,7 +220,7 @@ class _Compiler:
             self.faults.append(Fault(key, f"{name!r} is not one of the {what}: {', '.join(names)}"))
         for name in names:
             if chosen and name not in chosen:
-                self.faults.append(Fault(key, f"{name!r} is listed but never chosen; delete it or choose it"))
+                self.faults.append(Fault(key, f"{name!r} is listed but never chosen; remove it or choose it"))
 
     def _dims(self, kind: str, key: str, name: str, table: Mapping[str, Any], slots: int | None) -> dict[str, Gene]:
         declared = {dim.name: dim for dim in kinds.get(kind).dims}
@@ -266,7 +266,7 @@ class _Compiler:
             self.faults.append(Fault(key, "is empty; give at least one value"))
         wrong = [value for value in values if not isinstance(value, (int, float, str))]
         for value in wrong:
-            self.faults.append(Fault(key, f"{reprlib.repr(value)} is not a number, word or truth value"))
+            self.faults.append(Fault(key, f"{reprlib.repr(value)} is not a number, string or boolean"))
         good = tuple(value for value in values if isinstance(value, (int, float, str)))
         self._distinct(key, good)
         return good

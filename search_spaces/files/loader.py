@@ -121,7 +121,7 @@ def _take_out(data: dict[Any, Any], path: list[int | str]) -> None:
 
 def _space_hint(asked: str) -> str:
     names = shipped_spaces()
-    return f"it is no shipped space either{did_you_mean(asked, names)}; shipped: {', '.join(names)}"
+    return f"it is not a shipped space either{did_you_mean(asked, names)}; shipped: {', '.join(names)}"
 
 
 def _fault(model: type[BaseModel], data: object, error: dict[str, Any]) -> Fault:
@@ -136,7 +136,7 @@ def _fault(model: type[BaseModel], data: object, error: dict[str, Any]) -> Fault
             fields = inner.model_fields if inner else fields
     key = ".".join(names)
     if error["type"] == "invalid_key" or (not isinstance(error["input"], str) and error["loc"][-1] == "[key]"):
-        return Fault(key, f"{shown(error['input'])} is not a word; keys are words")
+        return Fault(key, f"{shown(error['input'])} is not a string; keys must be strings")
     if error["type"] == "extra_forbidden":
         return Fault(key, f"unknown key; allowed: {', '.join(fields)}")
     if error["type"] == "missing":

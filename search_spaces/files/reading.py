@@ -86,7 +86,7 @@ def parse_json(text: str, where: str, remedy: str = "", unique: bool = False) ->
         says = f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}"
         raise InputError(where, _sentence(says, remedy)) from None
     except UnicodeEncodeError:
-        raise InputError(where, _sentence("not valid JSON: half of a surrogate pair is not text", remedy)) from None
+        raise InputError(where, _sentence("not valid JSON: an unpaired surrogate is not text", remedy)) from None
     except RecursionError:
         raise InputError(where, _sentence(f"not valid JSON: {_DEEP}", remedy)) from None
     except ValueError as error:

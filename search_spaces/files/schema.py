@@ -51,8 +51,8 @@ class DepthFile(_Keys):
         description="first, every_other (LayerDrop's rule) or searched (each slot is kept or left out)")
     layers: Counts | Literal["scaled"] | None = Field(
         None,
-        description="a list of whole numbers from 1 to 10^9, or scaled (as many as block-wise scaling has blocks)")
-    at_least: Count = Field(1, description="a whole number from 1 to 10^9; the least depth where slots are searched")
+        description="a list of whole numbers from 1 to 10^9, or scaled (the number of blocks of block-wise scaling)")
+    at_least: Count = Field(1, description="a whole number from 1 to 10^9: the minimum depth where slots are searched")
 
 
 class ScalingFile(_Keys):
@@ -69,7 +69,7 @@ class LayerFile(_Keys):
     mixer: PartFile = Field(description="a table of mixer kinds and their dims")
     ffn: PartFile = Field(description="a table of feed-forward kinds and their dims")
     cross: PartFile | None = Field(None, description="a table of cross-attention kinds (decoder of seq2seq only)")
-    between: PartFile | None = Field(None, description="a table of kinds that may stand after the layer, and skip")
+    between: PartFile | None = Field(None, description="a table of block kinds allowed after the layer, and skip")
 
 
 class StackFile(_Keys):

@@ -28,7 +28,8 @@ class PlainLoader(yaml.SafeLoader):
         self.depth += 1
         try:
             if self.depth > MOST_DEPTH:
-                raise refused(f"nested too deeply; allowed: {MOST_DEPTH} levels", self.peek_event())  # type: ignore[no-untyped-call]
+                raise refused(f"nested too deeply; allowed: {MOST_DEPTH} "
+                              "levels", self.peek_event())  # type: ignore[no-untyped-call]
             return super().compose_node(parent, index)
         finally:
             self.depth -= 1
@@ -75,7 +76,7 @@ class PlainLoader(yaml.SafeLoader):
         """A text that can be written to a file."""
         found = str(self.construct_scalar(node))
         if not is_text(found):
-            raise refused(f"{found[:60]!r} holds a character that is not text", node)
+            raise refused(f"{found[:60]!r} contains a character that is not text", node)
         return found
 
     def construct_undefined(self, node: yaml.Node) -> Any:
@@ -108,7 +109,7 @@ def _count(node: yaml.Node, written: set[int], expanded: dict[int, int]) -> int:
     if known is not None:
         return known
     if id(node) in written:
-        raise refused("an alias refers to a value that holds it", node)
+        raise refused("an alias refers to a value that contains it", node)
     written.add(id(node))
     inside: list[yaml.Node] = []
     if isinstance(node, yaml.MappingNode):

@@ -84,7 +84,7 @@ def load_published(name: str) -> Architecture:
     points = _points()
     if name not in points:
         hint = did_you_mean(name, points, cutoff=0.4)
-        raise InputError(name, f"is no published architecture{hint}; there are: {', '.join(names())}")
+        raise InputError(name, f"is not a published architecture{hint}; available: {', '.join(names())}")
     where, base, overrides = points[name]
     return single_architecture(_overridden(base, overrides, where) | {"name": name}, where)
 
@@ -115,7 +115,7 @@ def _points() -> dict[str, tuple[str, dict[str, Any], dict[str, Any]]]:
             raise InputError(where, [Fault("schema_version", f"{version!r}; this version reads {SCHEMA_VERSION}")])
         for name, overrides in data["models"].items():
             if name in found:
-                raise InputError(where, [Fault(f"models.{name}", f"stands in {found[name][0]} too")])
+                raise InputError(where, [Fault(f"models.{name}", f"is defined in {found[name][0]} too")])
             found[name] = (f"{where}: {name}", data["base"], overrides)
     return found
 
@@ -129,7 +129,7 @@ def _overridden(base: dict[str, Any], overrides: dict[str, Any], where: str) -> 
         for key in tables:
             inside = inside.get(key) if isinstance(inside, dict) else None  # type: ignore[assignment]
         if not isinstance(inside, dict):
-            raise InputError(where, [Fault(path, "leads to no table of the base")])
+            raise InputError(where, [Fault(path, "is not a table of the base")])
         inside[last] = copy.deepcopy(value)
     return result
 
@@ -157,5 +157,5 @@ def _number(row: dict[str, str], line: int) -> PublishedNumber:
             raise InputError(where, [Fault(name, f"{getattr(number, name)!r} is not one of {', '.join(allowed)}")])
     for name in number.architecture.split("/"):
         if name not in _points():
-            raise InputError(where, [Fault("architecture", f"{name!r} is no published architecture")])
+            raise InputError(where, [Fault("architecture", f"{name!r} is not a published architecture")])
     return number

@@ -109,12 +109,12 @@ def _find_kept(stack: StackSpace, layers: tuple[Layer, ...], sharing: Sharing,
         allowed = depth in ((scaling.n_max,) if stack.depth is None and scaling else stack.depth.choices())  # type: ignore[union-attr]
         slots = stack.fixed_slots(depth) if allowed else ()
     if not allowed:
-        raise _ElsewhereError(stack.name, f"{depth} layers in these slots are not a depth of this space")
+        raise _ElsewhereError(stack.name, f"{depth} layers in these slots do not correspond to a depth of this space")
     for i, layer in enumerate(layers):
         wanted = (slots[sharing.leader("mixer", i)], slots[sharing.leader("ffn", i)])
         if (layer.mixer_slot, layer.ffn_slot) != wanted or layer.between_slot not in (None, slots[i]):
-            raise _ElsewhereError(f"{stack.name}.{i}", f"slots {layer.mixer_slot} and {layer.ffn_slot} follow from no "
-                                                  "depth and sharing of this space")
+            raise _ElsewhereError(f"{stack.name}.{i}", f"slots {layer.mixer_slot} and {layer.ffn_slot} match no depth "
+                                                  "and sharing of this space")
     return slots
 
 

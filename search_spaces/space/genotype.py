@@ -104,7 +104,7 @@ def _kept(stack: StackSpace, read: Any, scaling: Scaling | None) -> tuple[int, .
 def _checked(space: SearchSpace, genotype: Mapping[str, Value]) -> dict[str, Value]:
     """The genotype in the space's own values: 2.0, as a table of numbers gives it back, becomes 2."""
     genes = space.genes
-    faults = [Fault(str(name), "unknown gene of this space") for name in genotype if name not in genes]
+    faults = [Fault(str(name), "is not a gene of this space") for name in genotype if name not in genes]
     chosen: dict[str, Value] = {}
     for name, choices in genes.items():
         found = match(genotype[name], choices) if name in genotype else None

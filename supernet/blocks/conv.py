@@ -10,7 +10,7 @@ from supernet.layers.convolution import ConvBranch
 
 CONV_DIMS = (
     Dim("kernel", int, "length of the kernel", odd=True, most=1023),
-    Dim("conv_heads", int, "kernels, each shared by consecutive channels", default=4),
+    Dim("conv_heads", int, "number of kernels, each shared by consecutive channels", default=4),
     Dim("conv", str, "learned (light) or computed (dynamic) kernels", default="light", choices=("light", "dynamic")),
     Dim("glu", bool, "whether the first map is gated", default=True),
 )

@@ -14,7 +14,7 @@ from supernet.layers.groups import most_groups
 
 DEXTRA_DIMS = (
     Dim("depth", int, "group-linear layers of the DExTra unit", most=64, expressions=(SCALED_DEPTH,)),
-    Dim("multiplier", float, "how many times the unit widens its input", least=0.01, expressions=(SCALED_MULTIPLIER,)),
+    Dim("multiplier", float, "expansion factor of the unit", least=0.01, expressions=(SCALED_MULTIPLIER,)),
     Dim("group_start", int, "groups of the first layer: 2 as released, 1 as in the formula", default=2, most=2),
 )
 """The dims of everything that holds a DExTra unit."""

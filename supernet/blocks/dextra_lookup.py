@@ -57,7 +57,7 @@ KIND = Kind(
     help="narrow embedding table widened by a DExTra unit",
     dims=(
         Dim("rank", int, "width of the table"),
-        Dim("scale", bool, "whether rows are scaled by the root of their width", default=True),
+        Dim("scale", bool, "whether rows are multiplied by the square root of their width", default=True),
         *DEXTRA_DIMS,
     ),
     facts=("width", "vocab_size", "context", "positions", "sides"),

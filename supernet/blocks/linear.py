@@ -36,7 +36,7 @@ KIND = Kind(
     role="head",
     over_words=True,
     module=LinearHead,
-    help="logits from an own matrix",
+    help="logits from a separate output matrix",
     dims=(Dim("head_rank", int, "inner width of the output matrix", default="full", expressions=(FULL,)),),
     facts=("width", "vocab_size"),
     rules=(Rule(("head_rank", "width"), lambda rank, width: rank <= width, "head_rank is at most the width"),),

@@ -102,7 +102,8 @@ KIND = Kind(
     projects=True,
     dims=(
         Dim("rank", int, "width of the table", default="full", expressions=(FULL,)),
-        Dim("positions_at", str, "where positions and types are added", default="width", choices=("width", "rank")),
+        Dim("positions_at", str, "where positions and types are added: before (rank) or after the "
+                                 "projection to the width", default="width", choices=("width", "rank")),
         Dim("norm_after", bool, "whether the embedding is normalised", default=False),
         Dim("scale", bool, "whether rows are scaled by the root of their width", default=False),
         Dim("wavelengths", str, "wavelengths of sinusoidal positions: 10,000 reached, or not quite as in the paper",

@@ -36,7 +36,7 @@ KIND = Kind(
     role="head",
     over_words=True,
     module=MaskedLMHead,
-    help="logits of masked words",
+    help="logits of masked tokens",
     ties=True,
     rules=(Rule(("tables",), lambda tables: tables == "words", "it needs an embedding with one table of all words"),),
     dims=(Dim("activation", str, "activation", default="gelu", choices=tuple(ACTIVATIONS), optional=True),),

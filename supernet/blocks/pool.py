@@ -52,7 +52,7 @@ class Skip(nn.Module):
         return x, call
 
 
-FACTOR = Dim("factor", int, "tokens that become one", least=2)
+FACTOR = Dim("factor", int, "number of tokens averaged into one", least=2)
 POOL = Kind(
     name="pool", role="between", module=AveragePool, dims=(FACTOR,), causal=False,
     length=lambda dims: 1 / int(dims["factor"]), restored_by="upsample",
@@ -62,4 +62,4 @@ UP_SAMPLE = Kind(
     name="upsample", role="restore", module=UpSample, dims=(FACTOR,), causal=False,
     help="repeats tokens and adds those before pooling",
 )
-NOTHING = Kind(name=SKIP, role="between", module=Skip, help="nothing after the layer")
+NOTHING = Kind(name=SKIP, role="between", module=Skip, help="no block after the layer")

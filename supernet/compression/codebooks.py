@@ -52,7 +52,7 @@ def unpack(tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]])
             raise ValueError(f"{name + CODES} has {packed.numel()} bytes instead of {math.ceil(n * bits / 8)}")
         codes = _unpacked(packed, n, bits).view(shape[0], books.shape[0])
         if n and int(codes.max()) >= books.shape[1]:
-            raise ValueError(f"{name + CODES} names a sub-vector beyond the {books.shape[1]} of a codebook")
+            raise ValueError(f"{name + CODES} refers to a sub-vector beyond the {books.shape[1]} of a codebook")
         found[name] = books[torch.arange(len(books)), codes].flatten(1)
     return found
 

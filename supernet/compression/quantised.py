@@ -41,7 +41,7 @@ class Quantisation(BaseModel):
     def _complete(self) -> Quantisation:
         for name, scheme in (("activations", "int8"), ("group", "int4")):
             if (getattr(self, name) is None) == (self.scheme == scheme):
-                raise ValueError(f"{name} is what {scheme} needs, and no other scheme")
+                raise ValueError(f"{name} is used by the scheme {scheme} only")
         return self
 
 
@@ -71,7 +71,7 @@ class Quantised(Transformer):
     def train(self, mode: bool = True) -> Quantised:
         """Only out of training. Raises InputError otherwise: integers have no gradient."""
         if mode:
-            raise InputError("model", f"is {self.how.scheme} and is not trained; train the one it was made of")
+            raise InputError("model", f"is {self.how.scheme} and cannot be trained; train the model it was made from")
         return super().train(mode)
 
     def parts(self) -> UnitParts:
@@ -116,12 +116,12 @@ def quantise(model: Transformer, how: Quantisation) -> Quantised:
         InputError: the model has been quantised before, or a weight is not finite.
     """
     if isinstance(model, Quantised):
-        raise InputError("model", f"is {model.how.scheme} already; quantise the one it was made of")
+        raise InputError("model", f"is already {model.how.scheme}; quantise the model it was made from")
     tensors = {name: tensor.float() if tensor.is_floating_point() else tensor
                for name, tensor in model.state_dict().items()}
     for name in (places := matrices(model)):
         if not bool(tensors[name].isfinite().all()):
-            raise InputError(name, "has values that are not finite, which no scale can hold")
+            raise InputError(name, "contains values that are not finite and cannot be quantised")
     with torch.device("meta"):
         made = Quantised(model.arch, how)
     for name, place in places.items():

@@ -86,7 +86,7 @@ class Checkpoints:
 
     def _survivor(self) -> str:
         found = self.all()
-        return f"{found[-1].name} is intact" if found else "there is none before it"
+        return f"{found[-1].name} is intact" if found else "there is no earlier checkpoint"
 
     def _sweep(self) -> None:
         """Delete what a killed process left: unfinished ones, and those on their way out."""
@@ -99,8 +99,8 @@ def _load(folder: Path, trainer: Trainer) -> None:
     try:
         trainer.load(tensors, progress)
     except (KeyError, RuntimeError):
-        raise InputError(str(folder), "does not fit the space and the settings of the run; it was started with "
-                                      "others") from None
+        raise InputError(str(folder), "does not fit the space and the settings of the run, which was started with "
+                                      "different ones") from None
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
@@ -109,7 +109,7 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
               {"schema_version": str(SCHEMA_VERSION)})
 
 
-REMEDY = "delete its folder to resume from the checkpoint before"
+REMEDY = "delete its folder to resume from the previous checkpoint"
 
 
 def load_tensors(path: Path, remedy: str = REMEDY) -> dict[str, Tensor]:
@@ -140,7 +140,7 @@ def read_progress(path: Path) -> Progress:
     data = read_table(path, REMEDY)
     known, progress = {field.name for field in fields(Progress)}, data.get("progress")
     if data.get("schema_version") != SCHEMA_VERSION or not isinstance(progress, dict) or set(progress) != known:
-        raise InputError(str(path), f"has another schema; this program reads schema_version {SCHEMA_VERSION}; {REMEDY}")
+        raise InputError(str(path), f"has another schema; this version reads schema_version {SCHEMA_VERSION}; {REMEDY}")
     found = checked(_PROGRESS, progress, str(path), REMEDY)
     if min(found.step, found.tokens, found.skipped, found.best_step) < 0:
         raise InputError(str(path), f"is damaged (step {found.step}, best step {found.best_step}); {REMEDY}")

@@ -101,7 +101,7 @@ def _is_best(trainer: Trainer) -> bool:
 def less_memory(recipe: Recipe) -> str:
     """How a training needs less memory."""
     size, more = recipe.batch_size, 2 * recipe.accumulate
-    return (f"lower batch_size (it is {size}; with accumulate={more} a step sees as much as before) or set "
+    return (f"lower batch_size (it is {size}; with accumulate={more} a step uses as many sequences as before) or set "
             "checkpointing=true")
 
 
@@ -121,7 +121,7 @@ def _figures(says: str) -> str:
     asked, free = re.search(r"tried to allocate (\d+) bytes", says), free_bytes(torch.device("cpu"))
     if asked is None or free is None:
         return ""
-    return f": {int(asked[1]) / GIB:,.1f} GiB were needed at once, {free / GIB:,.1f} GiB are free"
+    return f": {int(asked[1]) / GIB:,.1f} GiB requested, {free / GIB:,.1f} GiB are free"
 
 
 def _ran_out(says: str) -> bool:

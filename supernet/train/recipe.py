@@ -15,10 +15,10 @@ class Recipe(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    seed: int = Field(0, ge=0, lt=2**63, description="of weights, data order, architectures and dropout")
+    seed: int = Field(0, ge=0, lt=2**63, description="random seed of weights, data order, architectures and dropout")
     steps: int = Field(1000, ge=1, description="optimiser steps")
-    batch_size: int = Field(16, ge=1, description="sequences of one forward pass, over all workers")
-    accumulate: int = Field(1, ge=1, description="forward passes whose gradients make one step")
+    batch_size: int = Field(16, ge=1, description="sequences per forward pass, summed over all workers")
+    accumulate: int = Field(1, ge=1, description="forward passes per optimiser step (gradient accumulation)")
 
     strategy: Literal[tuple(STRATEGIES)] = Field(  # type: ignore[valid-type]
         "turns", description="which architectures train in a step")
@@ -40,24 +40,25 @@ class Recipe(BaseModel):
 
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps, ...")
     precision: Literal["auto", "fp32", "bf16", "fp64"] = Field(
-        "auto", description="auto: bf16 on CUDA devices that compute in it, else fp32")
+        "auto", description="auto: bf16 on CUDA devices that support it, else fp32")
     checkpointing: bool = Field(False, description="recompute layers in the backward pass: less memory, more time")
 
     evaluate_every: int = Field(250, ge=0, description="steps between evaluations; 0: at the end only")
-    evaluate_limit: int = Field(200, ge=0, description="validation examples of such an evaluation, drawn once; 0: all")
+    evaluate_limit: int = Field(200, ge=0, description="validation examples per evaluation, drawn once; 0: all")
     patience: int = Field(
-        0, ge=0, description="evaluations without a better loss before training ends with the best weights; 0: never")
+        0, ge=0, description="early stopping: evaluations without a better loss; training keeps the best weights; 0: "
+                             "off")
     checkpoint_every: int = Field(250, ge=1, description="steps between checkpoints")
-    keep: int = Field(2, ge=1, description="checkpoints kept")
+    keep: int = Field(2, ge=1, description="number of checkpoints to keep")
     log_every: int = Field(10, ge=1, description="steps between rows of metrics.csv")
-    bad_steps: int = Field(10, ge=1, description="steps in a row without a finite gradient after which training stops")
+    bad_steps: int = Field(10, ge=1, description="stop after this many consecutive steps without a finite gradient")
 
     @field_validator("*", mode="before")
     @classmethod
     def _switches_are_no_numbers(cls, value: Any, info: ValidationInfo) -> Any:
         """True would be taken for 1, as in `steps: yes` of a YAML file."""
         if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
-            raise ValueError("true and false are for switches")
+            raise ValueError("true and false are allowed for switches only")
         return value
 
     def learning_rate(self, step: int) -> float:

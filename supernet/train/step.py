@@ -215,7 +215,8 @@ class Trainer:
             progress.skipped_in_a_row += 1
             if progress.skipped_in_a_row >= recipe.bad_steps:
                 raise DivergedError(f"step {report.step}", (
-                    f"the gradient was not finite in {recipe.bad_steps} steps in a row; the last checkpoint is intact; "
+                    f"the gradient was not finite in {recipe.bad_steps} consecutive steps; the last checkpoint is "
+                    "intact; "
                     f"train again with an lr below {recipe.lr:g}"))
         else:
             progress.skipped_in_a_row = 0

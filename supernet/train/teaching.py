@@ -138,7 +138,7 @@ class Teaching(Lesson):
         return tuple(found[name] for name in self.parts)
 
     def _student(self, trainer: Trainer, arch: Architecture, batch: Batch) -> Mapping[str, Any]:
-        assert isinstance(trainer.model, Transformer), "only plain models have lessons"
+        assert isinstance(trainer.model, Transformer), "only plain models can be distilled"
         if self.theseus is not None and self.theseus.is_replacing(trainer.progress.step):
             found: Mapping[str, Any] = self.theseus.predict(trainer.model, batch, trainer.recipe,
                                                             trainer.progress.step, ("logits", *self.own))
@@ -166,7 +166,7 @@ class Teaching(Lesson):
         mine, theirs = (predict(model, model.arch, batch, Recipe(), ("attention",))["attention"]
                         for model in (student, teacher.model))
         if not any(_matched(mine[pair.student], theirs[pair.teacher]) for pair in self.pairs):
-            says = "no layer of the student and the one that teaches it both have attention maps; leave attention out"
+            says = "no layer of the student has attention maps where its teacher layer has them; remove attention"
             raise InputError(f"{Option('distill')} attention", says)
 
 

@@ -42,7 +42,7 @@ def predecessor(space: SearchSpace, student: Architecture) -> Architecture:
         found = _narrowed(space, genes, scaling=True).largest()
     if found == student:
         says = (f"{student.key[:12]} is itself the largest architecture of {space.name} with its width, embedding and "
-                "head: there is none whose place it could take")
+                "head, so there is no larger model whose layers it could replace")
         raise InputError(Option("theseus"), says)
     return found
 

@@ -103,7 +103,7 @@ def test_a_measure_of_somebody_else_needs_no_change_here(way: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("before", "after", "says"), [
-    ('"depth"', '"params"', "params"), ('"depth"', '"a:b"', "'a:b' cannot name a measure"),
+    ('"depth"', '"params"', "params"), ('"depth"', '"a:b"', "'a:b' is not a valid name of a measure"),
     ("name, label, maximise =", "name, nothing, maximise =", "label")])
 def test_a_wrong_declaration_is_refused_in_a_sentence(before: str, after: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "theirs.py").write_text(PLUGIN.replace(before, after), "utf-8")

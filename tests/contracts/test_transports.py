@@ -82,7 +82,7 @@ def test_it_says_what_this_machine_lacks(name: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", "/nowhere")
     module = transports.get(name)
     why = getattr(module, "missing", lambda settings: None)(module.SETTINGS(**SETTINGS[name]))
-    assert {"ssh": "no `ssh` on this machine", "adb": "no executable adb; install"}.get(name, "") in (why or "")
+    assert {"ssh": "ssh not found on this machine", "adb": "adb not found; install"}.get(name, "") in (why or "")
     if why:
         with pytest.raises(InputError, match=f"^a device: {why}"):
             transport(name, **SETTINGS[name]).check()

@@ -158,14 +158,14 @@ def test_nonsense_rarely_passes_and_sense_always_does() -> None:
     [
         (lambda rows, ms: (rows[:-1], ms), "9 rows of features do not match 10 latencies"),
         (lambda rows, ms: (rows[:, :4], ms), "rows have 4 features, but 5 are named"),
-        (lambda rows, ms: ([[1, 2], *rows.tolist()], ms), "rows differ in length"),
+        (lambda rows, ms: ([[1, 2], *rows.tolist()], ms), "rows of equal length"),
         (lambda rows, ms: (rows[0], ms), "features have 1 axes instead of 2"),
         (lambda rows, ms: (np.where(rows == rows[2, 0], np.nan, rows), ms), "feature depth of row .* is nan"),
         (lambda rows, ms: (-rows, ms), "feature depth of row 1 is -"),
-        (lambda rows, ms: (np.ones_like(rows), ms), "every feature has one value"),
+        (lambda rows, ms: (np.ones_like(rows), ms), "every feature has the same value"),
         (lambda rows, ms: (rows, ms, np.ones(3)), "3 weights do not match 10"),
         (lambda rows, ms: (rows, ms, np.arange(10)), "weight of row 1 is 0"),
-        (lambda rows, ms: (rows, ["fast"] * 10), "latencies are no table of numbers"),
+        (lambda rows, ms: (rows, ["fast"] * 10), "latencies are not a table of numbers"),
     ],
 )
 def test_tables_that_do_not_fit_are_refused(change, says: str) -> None:
@@ -174,7 +174,7 @@ def test_tables_that_do_not_fit_are_refused(change, says: str) -> None:
 
 
 def test_two_features_of_one_name_are_refused() -> None:
-    with pytest.raises(InputError, match="have one name"):
+    with pytest.raises(InputError, match="have the same name"):
         fit(["depth"] * 5, *measured(10))
 
 

@@ -75,4 +75,4 @@ def test_the_pool_has_the_threads_that_were_asked_for(tmp_path):
     xnnpack.compile(nn.Linear(4, 4).eval(), (torch.zeros(2, 4),), str(path), {"threads": 3, "precision": "fp32"})
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", THREADS, path, "3"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "xnnpack runs with 3 threads in this process; 7 need another process\n"
+    assert done.stdout == "xnnpack runs with 3 threads in this process; 7 threads need a new process\n"

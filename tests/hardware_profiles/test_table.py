@@ -59,7 +59,7 @@ def test_a_table_survives_being_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("change", "says"), [
-    (lambda lines: [*lines, lines[3]], "stands twice"),
+    (lambda lines: [*lines, lines[3]], "is listed twice"),
     (lambda lines: lines[1:], "line 1 must be phase,unit,ms"),
     (lambda lines: [*lines[:-1], lines[-1][: len(lines[-1]) // 2]], "cut off|cannot be read"),
     (lambda lines: [lines[0], lines[1].replace("measured", "guessed")], "source 'guessed' is not allowed"),
@@ -191,9 +191,9 @@ def test_a_stored_profile_survives_being_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("asked", "says"), [
     ("cpux", r"cpux: is unknown: .*did you mean cpu\?"), ("fridge", "fridge: is unknown: .*shipped devices: a100"),
-    ("cpu", r"cpu: is no measured profile yet; make one with profile\('cpu', space='SPACE'\)"),
-    ("mine.yaml", r"mine.yaml: is no measured profile yet; make one with profile\('mine\.yaml', space='SPACE'\)"),
-    ("some/where", r"is no measured profile: .*profile\('DEVICE', space='SPACE', out='some/where'\)"),
+    ("cpu", r"cpu: has no measured profile; create one with profile\('cpu', space='SPACE'\)"),
+    ("mine.yaml", r"mine.yaml: has no measured profile; create one with profile\('mine\.yaml', space='SPACE'\)"),
+    ("some/where", r"is not a profile folder: .*profile\('DEVICE', space='SPACE', out='some/where'\)"),
 ])
 def test_a_profile_that_is_not_there_says_what_helps(asked: str, says: str, tmp_path: Path,
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,7 @@ def test_a_profile_that_is_not_there_says_what_helps(asked: str, says: str, tmp_
 
 
 def test_wrong_profiles_say_what_is_wrong(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is no measured profile.*nas profile"):
+    with pytest.raises(InputError, match="is not a profile folder.*nas profile"):
         read_stored(tmp_path)
     (tmp_path / "profile.yaml").write_text("schema_version: 1\ncolour: red\n")
     with pytest.raises(InputError, match="colour"):
@@ -218,7 +218,7 @@ def test_another_version_or_thread_count_is_told() -> None:
     stored = model("lm-tiny", recorded={"torch": "2.0"}).stored
     threads = DEVICE.model_copy(update={"threads": 4})
     assert differences(stored, {"torch": "2.13"}, threads) == [
-        "measured with torch 2.0, this is 2.13", "measured with threads 1, the device's file says 4"]
+        "measured with torch 2.0, this is 2.13", "measured with threads 1, the device file says 4"]
     assert differences(stored, {"torch": "2.0"}, DEVICE) == []
 
 

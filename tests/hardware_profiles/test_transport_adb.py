@@ -93,15 +93,16 @@ def test_a_phone_that_is_pulled_out(phone: Path, tmp_path: Path) -> None:
         if line.get("round") == 1:
             (phone / "gone").touch()
 
-    with pytest.raises(InputError, match="connection broke .*'ABC' not found.*finished rounds are kept: run the same"):
+    with pytest.raises(InputError, match="connection was lost .*'ABC' not found.*finished rounds are kept; rerun the "
+                                         "same"):
         transport("adb", **phone_settings(phone)).run(make_job(tmp_path / "job"), sink)
     assert [line["round"] for line in lines if "seconds" in line] == [0, 1]
 
 
 def test_what_is_missing_here(phone: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no runner nowhere/runner here; build ExecuTorch's executor_runner"):
+    with pytest.raises(InputError, match="runner nowhere/runner not found; build ExecuTorch's executor_runner"):
         transport("adb", **phone_settings(phone, runner="nowhere/runner")).check()
-    with pytest.raises(InputError, match="no executable /nowhere/adb; install Android's platform tools"):
+    with pytest.raises(InputError, match="/nowhere/adb not found; install Android's platform tools"):
         transport("adb", **phone_settings(phone, adb="/nowhere/adb")).check()
     script(tmp_path / "adb", "sleep 5")
     with pytest.raises(InputError, match="no answer for 1 s"):
@@ -122,7 +123,8 @@ def test_names_never_reach_a_shell(phone: Path, tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("settings, says", [
-    ({"command": ["--runs={repeats}"]}, "must hold {model}"), ({"pattern": "(?P<ms>"}, "is not a regular expression"),
+    ({"command": ["--runs={repeats}"]}, "must contain {model}"), ({"pattern": "(?P<ms>"}, "is not a regular "
+                                                                                          "expression"),
     ({"pattern": r"in (\S+) ms"}, "must have one group named s, ms or us"), ({"serial": "-s x"}, "pattern"),
     ({"pattern": r"(?P<ms>\S+) (?P<us>\S+)"}, "must have one group"), ({"folder": "relative"}, "pattern"),
     ({"repeats": 0}, "greater than or equal to 1"), ({"logcat": "a b"}, "pattern"),
@@ -154,9 +156,9 @@ def test_an_adb_that_others_can_change_is_not_run(phone: Path) -> None:
     made = transport("adb", **phone_settings(phone))
     made.check()
     (phone / "adb").chmod(0o777)
-    with pytest.raises(InputError, match="phone/adb can be changed by other users"):
+    with pytest.raises(InputError, match="phone/adb is writable by other users"):
         made.check()
     (phone / "adb").chmod(0o755)
     phone.chmod(0o777)
-    with pytest.raises(InputError, match="phone/adb can be changed by other users"):
+    with pytest.raises(InputError, match="phone/adb is writable by other users"):
         made.check()

@@ -51,7 +51,8 @@ def test_a_cut_connection_keeps_the_finished_rounds_and_the_next_call_goes_on(se
         if line.get("round") == 2:
             server.cut()
 
-    with pytest.raises(InputError, match="a device: the connection broke .*finished rounds are kept: run the same"):
+    with pytest.raises(InputError, match="a device: the connection was lost .*finished rounds are kept; rerun the "
+                                         "same"):
         made.run(job, sink)
     assert soon(lambda: not working_in(tmp_path)), "the device still measures for nobody"
     rounds = [line for line in lines if "seconds" in line]
@@ -127,15 +128,16 @@ def test_names_never_reach_a_shell(server: Server, tmp_path: Path, monkeypatch: 
 
 
 REFUSED = {
-    "refused": (lambda server, tmp: {"port": free_port()}, "refused the connection; is its ssh server running"),
+    "refused": (lambda server, tmp: {"port": free_port()}, "refused the connection; check that its ssh server runs"),
     "a wrong key": (lambda server, tmp: {"identity": _other_key(tmp)}, r"did not accept the key .*publickey.*identity"),
     "no key": (lambda server, tmp: {"identity": "nowhere/key"}, "there is no key file nowhere/key; set"),
     "no name": (lambda server, tmp: {"host": "no-such-host.invalid"}, "no host is called no-such-host.invalid"),
-    "no Python": (lambda server, tmp: {"python": "nowhere/python"}, "no Python called 'nowhere/python' on .*python"),
-    "an old Python": (lambda server, tmp: {"python": _old_python(tmp)}, "is Python 3.6; needed is 3.9 or newer"),
-    "a broken Python": (lambda server, tmp: {"python": "false"}, "false on .* ended with code 1: ssh said nothing"),
-    "an unknown host": (lambda server, tmp: {"options": _known(server, "/dev/null")}, "host key .* is not known here"),
-    "a changed host": (lambda server, tmp: {"options": _known(server, _changed(server, tmp))}, "another host key than"),
+    "no Python": (lambda server, tmp: {"python": "nowhere/python"}, "no Python 'nowhere/python' on .*python"),
+    "an old Python": (lambda server, tmp: {"python": _old_python(tmp)}, "is Python 3.6; 3.9 or newer is needed"),
+    "a broken Python": (lambda server, tmp: {"python": "false"}, "false on .* ended with code 1: ssh printed nothing"),
+    "an unknown host": (lambda server, tmp: {"options": _known(server, "/dev/null")}, "host key .* is unknown"),
+    "a changed host": (lambda server, tmp: {"options": _known(server, _changed(server, tmp))}, "a different host key "
+                                                                                               "than"),
     "a bad option": (lambda server, tmp: {"options": {"Ciphers": "no-such"}}, "does not take a setting .*no-such"),
 }
 
@@ -187,14 +189,14 @@ def test_a_missing_module_is_named_with_what_installs_it(server: Server, tmp_pat
 
 def test_a_job_that_is_killed_there_is_no_broken_connection(server: Server, tmp_path: Path) -> None:
     made = transport("ssh", **server.settings(folder=str(tmp_path / "store")))
-    with pytest.raises(InputError, match="was ended by SIGKILL; has it enough memory"):
+    with pytest.raises(InputError, match="was killed by SIGKILL; it may have run out of memory"):
         made.run(make_job(tmp_path / "job", {"a": 0.001, "b": "kill"}), lambda line: None)
 
 
 def test_a_folder_that_cannot_be_made(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     made = transport("ssh", **server.settings(folder=str(tmp_path / "file" / "store")))
-    with pytest.raises(InputError, match="cannot keep or run the job in .*store: .*Not a directory"):
+    with pytest.raises(InputError, match="cannot store or run the job in .*store: .*Not a directory"):
         made.run(make_job(tmp_path / "job"), lambda line: None)
 
 
@@ -233,7 +235,7 @@ def test_hosts_that_are_allowed_come_after_the_options(host: str) -> None:
 
 
 def test_what_is_refused_is_named_with_the_place_it_belongs_to() -> None:
-    with pytest.raises(ValidationError, match=r"'SmartcardDevice' is not allowed here; write it into ~/.ssh/config"):
+    with pytest.raises(ValidationError, match=r"'SmartcardDevice' is not allowed here; set it in ~/.ssh/config"):
         ssh.SshSettings(host="a", options={"SmartcardDevice": "a.so"})
 
 

@@ -111,7 +111,7 @@ def test_target_tokens_pass_the_targets_unit():
 
 
 def test_unknown_name_suggests_a_close_one():
-    with pytest.raises(InputError, match=r"bert-bse: is no published architecture; did you mean bert-base\?"):
+    with pytest.raises(InputError, match=r"bert-bse: is not a published architecture; did you mean bert-base\?"):
         load_published("bert-bse")
 
 
@@ -123,13 +123,13 @@ def test_a_point_with_a_choice_is_refused():
 
 def test_an_override_must_lead_somewhere():
     _, base, _ = catalogue._points()["bert-base"]
-    with pytest.raises(InputError, match="decoder.slots: leads to no table of the base"):
+    with pytest.raises(InputError, match="decoder.slots: is not a table of the base"):
         catalogue._overridden(base, {"decoder.slots": 3}, "here")
 
 
 @pytest.mark.parametrize("change, says", [
     ({"status": "maybe"}, "'maybe' is not one of yes, fitted, approx"),
-    ({"architecture": "bert-huge"}, "'bert-huge' is no published architecture"),
+    ({"architecture": "bert-huge"}, "'bert-huge' is not a published architecture"),
     ({"value": "many"}, "could not convert string to float: 'many'"),
 ])
 def test_a_wrong_line_of_the_table_is_told(change, says):

@@ -70,10 +70,10 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "slot of the embedding": (put("embedding", "slot", value=0), "embedding.slot: unknown dim of lookup"),
     "unknown kind": (
         put("decoder", 0, "mixer", "kind", value="x"), "decoder.0.mixer.kind: unknown kind 'x'; installed: "),
-    "kind that is a number": (put("head", "kind", value=3), "head.kind: 3 is not the name of a kind"),
+    "kind that is a number": (put("head", "kind", value=3), "head.kind: 3 is not the name of a block kind"),
     "kind of another role": (put("head", "kind", value="ffn"), "head.kind: ffn is a ffn; allowed: classifier"),
     "head of another family": (
-        put("head", value={"kind": "features", "pooler": False}), "head.kind: features gives no logits of words"),
+        put("head", value={"kind": "features", "pooler": False}), "head.kind: features returns no token logits"),
     "unknown dim": (
         put("decoder", 0, "ffn", "x", value=3), "decoder.0.ffn.x: unknown dim of ffn; allowed: ['activation'"),
     "missing dim": (drop("decoder", 0, "ffn", "inner"), "decoder.0.ffn.inner: missing dim of ffn"),

@@ -34,7 +34,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"decoder__depth": {"keep": "first", "layers": 1, "x": 1}}, ["decoder.depth.x: unknown key; allowed: keep"]),
     "unknown key of a layer": (
         {"decoder__layers__plain__mix": {}}, ["decoder.layers.plain.mix: unknown key; allowed: mixer, ffn, cross"]),
-    "a key that is no word": ({"decoder__layers": {1: {}}}, ["decoder.layers.1: 1 is not a word"]),
+    "a key that is no word": ({"decoder__layers": {1: {}}}, ["decoder.layers.1: 1 is not a string"]),
     "missing key": ({"width": ...}, ["width: is missing; allowed: a list of whole numbers"]),
     "wrong type": ({"vocab_size": "many"}, ["vocab_size: 'many' is not allowed; allowed: a whole number"]),
     "number as text": ({"vocab_size": "32"}, ["vocab_size: '32' is not allowed"]),
@@ -101,7 +101,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["decoder.slots: 2 is less than the 4 blocks of scaling.depths"]),
     "group longer than the stack": (
         {"decoder__sharing": ["none", "all/3"]},
-        ["decoder.sharing: 'all/3' has groups longer than the greatest depth 2"]),
+        ["decoder.sharing: 'all/3' has groups longer than the maximum depth 2"]),
     "unknown sharing": (
         {"decoder__sharing": "some"},
         ["decoder.sharing: 'some' is not allowed; allowed: none, attention"]),
@@ -134,7 +134,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["decoder.layers.plain.cross: only a seq2seq decoder has one"]),
     "separate inputs of a language model": ({"share_inputs": False}, ["share_inputs: false is for the family seq2seq"]),
     "head that gives no words": (
-        {"head": {"features": {}}}, ["head.features: gives no logits of words, which the family lm needs"]),
+        {"head": {"features": {}}}, ["head.features: returns no token logits, which the family lm needs"]),
     "classifier without classes": (
         {"family": "encoder", "encoder": changed()["decoder"], "decoder": ..., "head": {"classifier": {}}},
         ["head.classifier.pool: ", "n_classes 0: a classifier needs n_classes >= 1"]),
@@ -195,14 +195,14 @@ TEXTS = {
     "a number of base 60": ("context: 190:20:30", "context: '190:20:30' is not allowed"),
     "bytes": ("a: !!binary aGk=", "a value of the type !!binary is not allowed"),
     "a set": ("a: !!set {b}", "a value of the type !!set is not allowed"),
-    "half of a surrogate pair": ('a: "\\ud800"', "holds a character that is not text"),
+    "half of a surrogate pair": ('a: "\\ud800"', "contains a character that is not text"),
     "a number without digits": ("a: !!int ''", "'' cannot be read as int"),
     "a number of 5000 digits": ("a: " + "9" * 5000, "the number 999999999999... is too large"),
     "a hexadecimal of 5000 digits": ("a: 0x" + "f" * 5000, "is too large"),
     "brackets without end": ("[" * 5000, "line 1, column 101: nested too deeply; allowed: 100 levels"),
     "a null character": ("a: \0", "not valid YAML: unacceptable character"),
-    "a list that holds itself": ("width: &a [*a]", "an alias refers to a value that holds it"),
-    "a table that holds itself": ("decoder: &a {layers: *a}", "an alias refers to a value that holds it"),
+    "a list that holds itself": ("width: &a [*a]", "an alias refers to a value that contains it"),
+    "a table that holds itself": ("decoder: &a {layers: *a}", "an alias refers to a value that contains it"),
     "lists that multiply": ("a0: &a0 [x, x]\n" + "".join(f"a{i + 1}: &a{i + 1} [*a{i}, *a{i}]\n" for i in range(60))
                             + "width: *a60", "values; allowed: 100,000"),
     "merge keys that multiply": ("a0: &a0 {x: 1}\n" + "".join(

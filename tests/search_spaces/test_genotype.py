@@ -20,7 +20,7 @@ def genotype(**changes: object) -> dict:
 
 
 def test_an_unknown_gene_is_named() -> None:
-    with pytest.raises(InputError, match="genotype of lm-tiny: wdth: unknown gene"):
+    with pytest.raises(InputError, match="genotype of lm-tiny: wdth: is not a gene"):
         SPACE.decode(genotype(wdth=48))
 
 

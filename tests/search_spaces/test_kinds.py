@@ -20,9 +20,9 @@ GOOD = {"name": "theirs", "role": "ffn", "module": Block, "dims": (DIM,), "facts
 
 
 @pytest.mark.parametrize(("change", "says"), [
-    ({"facts": ()}, "theirs: its module takes 'width', which is neither a dim nor in facts"),
+    ({"facts": ()}, "theirs: its module takes 'width', which is neither a declared dim nor a fact"),
     ({"facts": ("width", "bias")}, "theirs: its module does not take 'bias'"),
-    ({"facts": ("wdth",)}, "theirs: asks for the fact 'wdth'; there are: width"),
+    ({"facts": ("wdth",)}, "theirs: requests the unknown fact 'wdth'; known facts: width"),
     ({"role": "mixture"}, "theirs: has role 'mixture'; allowed: embedding"),
     ({"name": "conv"}, "declares the kind 'conv', which 'supernet.blocks' declares already"),
 ])

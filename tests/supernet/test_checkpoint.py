@@ -161,7 +161,7 @@ def test_a_damaged_one_is_told_in_one_sentence(tmp_path, name, damage):
         checkpoints.load_newest(plain_trainer())
     said = str(caught.value)
     assert said.startswith(str(path)) and "\n" not in said
-    assert "delete its folder to resume from the checkpoint before" in said
+    assert "delete its folder to resume from the previous checkpoint" in said
 
 
 def test_another_schema_is_told(tmp_path):
@@ -169,7 +169,7 @@ def test_another_schema_is_told(tmp_path):
     state = json.loads(path.read_text("utf-8"))
     for changed in ({**state, "schema_version": 2}, {**state, "progress": {**state["progress"], "new": 1}}):
         path.write_text(json.dumps(changed), "utf-8")
-        with pytest.raises(InputError, match="has another schema; this program reads schema_version 1"):
+        with pytest.raises(InputError, match="has another schema; this version reads schema_version 1"):
             Checkpoints(tmp_path, 2).load_newest(plain_trainer())
 
 
@@ -189,7 +189,7 @@ def full_disk(tensors, path):
 def test_a_full_disk_leaves_the_one_before(tmp_path, monkeypatch):
     trainer, checkpoints = trained(), Checkpoints(tmp_path, 1)
     monkeypatch.setattr(checkpoint, "save_tensors", full_disk)
-    with pytest.raises(InputError, match="step-00000001: cannot be written .No space left on device.; there is none"):
+    with pytest.raises(InputError, match="step-00000001: cannot be written .No space left on device.; there is no"):
         checkpoints.save(trainer)
     assert names(tmp_path) == []
     monkeypatch.undo()

@@ -164,7 +164,7 @@ def test_a_block_that_cannot_go_on_is_named(part, monkeypatch):
 def test_what_cannot_be_read_is_told():
     lm, translator = (Transformer(space.largest()) for space in (toys.LM, toys.SEQ2SEQ))
     tokens = torch.zeros(2, 6, dtype=torch.long)
-    with pytest.raises(InputError, match="encoder writes nothing; allowed: lm, seq2seq"):
+    with pytest.raises(InputError, match="encoder cannot generate text; allowed: lm, seq2seq"):
         Transformer(load_space("encoder-small").smallest()).start(1)
     with pytest.raises(InputError, match="lm starts from a number"):
         lm.start(tokens)
@@ -179,7 +179,7 @@ def test_what_cannot_be_read_is_told():
     with pytest.raises(InputError, match="n_types 0"):
         translator.start(tokens, types=tokens)
     _, cache = lm.decode(tokens, lm.start(2))
-    with pytest.raises(InputError, match="3 tokens after 6 are more than the context 8; at most 2 are allowed"):
+    with pytest.raises(InputError, match="3 tokens after 6 exceed the context 8; at most 2 are allowed"):
         lm.decode(tokens[:, :3], cache)
     with pytest.raises(InputError, match="tokens are of 1 sequences, the cache is of 2"):
         lm.decode(tokens[:1, :1], cache)

@@ -92,11 +92,11 @@ def test_the_context_may_be_filled_to_its_end():
     tokens = torch.zeros(2, 6, dtype=torch.long)
     assert lm.generate(tokens, 3).shape == (2, 3)
     assert translator.generate(tokens, 8, begin=BOS).shape == (2, 8)
-    with pytest.raises(InputError, match="4 tokens cannot be written after 6 in a context of 8; allowed: 1 to 3"):
+    with pytest.raises(InputError, match="4 tokens cannot be generated after 6 in a context of 8; allowed: 1 to 3"):
         lm.generate(tokens, 4)
-    with pytest.raises(InputError, match="9 tokens cannot be written after 1 in a context of 8; allowed: 1 to 8"):
+    with pytest.raises(InputError, match="9 tokens cannot be generated after 1 in a context of 8; allowed: 1 to 8"):
         translator.generate(tokens, 9, begin=BOS)
-    with pytest.raises(InputError, match="0 tokens cannot be written"):
+    with pytest.raises(InputError, match="0 tokens cannot be generated"):
         lm.generate(tokens, 0)
 
 
@@ -107,13 +107,13 @@ def test_wrong_settings_are_told():
                            ({"temperature": float("nan")}, "temperature is nan"),
                            ({"top_k": 0}, "top_k is 0; allowed: 1 or more"),
                            ({"stop": 20}, "stop is 20; allowed: 0 to 19"),
-                           ({"begin": 1}, "lm needs a prompt and nothing to begin with"),
+                           ({"begin": 1}, "lm needs a prompt and no start token"),
                            ({"mask": tokens == 0}, "lm takes no mask")):
         with pytest.raises(InputError, match=says):
             lm.generate(tokens, 2, **settings)
-    with pytest.raises(InputError, match="seq2seq needs an id to begin targets with"):
+    with pytest.raises(InputError, match="seq2seq needs a start token for targets"):
         translator.generate(tokens, 2)
     with pytest.raises(InputError, match=r"a prompt has shape \(2, 0\)"):
         lm.generate(tokens[:, :0], 2)
-    with pytest.raises(InputError, match="encoder writes nothing"):
+    with pytest.raises(InputError, match="encoder cannot generate text"):
         Transformer(load_space("encoder-small").smallest()).generate(tokens, 2)

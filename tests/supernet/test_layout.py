@@ -65,7 +65,7 @@ def test_buffers_and_scalars_start_alike_and_are_sliced(monkeypatch):
 
 def test_a_tensor_that_cannot_tell_how_it_starts_is_an_error(monkeypatch):
     space = space_with(monkeypatch, Silent)
-    with pytest.raises(InputError, match=r"alpha: nothing says how this tensor of shape \(8,\)"):
+    with pytest.raises(InputError, match=r"alpha: no initialisation for this tensor of shape \(8,\)"):
         Transformer(space.smallest())
 
 

@@ -205,7 +205,7 @@ class TestLayers:
                 mixers[kinds.pop()] = arch
         teacher = Transformer(mixers["attention"], seed=0)
         assert "attention" in teaching(Transformer(mixers["lsra"]), teacher).parts
-        with pytest.raises(InputError, match="no layer of the student .* both have attention maps"):
+        with pytest.raises(InputError, match="no layer of the student has attention maps"):
             teaching(Transformer(mixers["conv"]), teacher)
 
 

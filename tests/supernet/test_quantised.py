@@ -149,7 +149,7 @@ def test_seq2seq_models_too() -> None:
 
 
 def test_what_cannot_be_quantised_says_so(trained: Transformer) -> None:
-    with pytest.raises(InputError, match="is int8 already"):
+    with pytest.raises(InputError, match="is already int8"):
         quantise(quantise(trained, DYNAMIC), INT4)
     with pytest.raises(InputError, match="is int4 and is not trained"):
         Trainer(quantise(trained, INT4), plain_trainer().strategy, recipe(), Rows()).step()
@@ -164,8 +164,8 @@ def test_what_cannot_be_quantised_says_so(trained: Transformer) -> None:
     ("{", "not valid JSON at line 1, column 2"),
     ({"scheme": "int3"}, "is damaged (scheme"),
     ({"schema_version": 2}, "is damaged (schema_version"),
-    ({"group": 8}, "group is what int4 needs"),
-    ({"activations": None}, "activations is what int8 needs"),
+    ({"group": 8}, "group is used by the scheme int4"),
+    ({"activations": None}, "activations is used by the scheme int8"),
     ({"more": 1}, "is damaged (more"),
     ({"scheme": "int4", "activations": None, "group": 8}, "does not fit architecture.json"),
     ({"scheme": "fp32", "activations": None}, "does not fit architecture.json"),

@@ -70,7 +70,7 @@ class TestPredecessor:
 
 
 def predecessor_of_itself_is_refused(space, arch):
-    with pytest.raises(InputError, match="is itself the largest architecture of .* there is none whose place"):
+    with pytest.raises(InputError, match="is itself the largest architecture of .* there is no larger model"):
         predecessor(space, arch)
     return True
 

@@ -234,7 +234,7 @@ class TestSkippedSteps:
         trainer = spoil(plain_trainer(bad_steps=3, lr=0.25), {1, 3, 4, 5})
         take(trainer, 5)
         before = snapshot(trainer)
-        with pytest.raises(InputError, match=r"step 5: the gradient was not finite in 3 steps in a row; the last "
+        with pytest.raises(InputError, match=r"step 5: the gradient was not finite in 3 consecutive steps; the last "
                                              r"checkpoint is intact; train again with an lr below 0\.25"):
             trainer.step()
         assert same(before, snapshot(trainer))

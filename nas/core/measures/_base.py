@@ -47,7 +47,7 @@ class PriceConditions:
     @property
     def profile(self) -> LatencyModel:
         """The device of a measure that belongs to one."""
-        assert self.device is not None, "a measure of a device is priced on one"
+        assert self.device is not None, "a measure of a device needs a device"
         return self.device
 
 
@@ -122,7 +122,7 @@ class MeasureKind(ABC):
         known = found is not None and unit in self.units
         value = float(found[1].replace(",", "").replace("_", "")) * self.units[unit] if found and known else math.nan
         if not math.isfinite(value) or value < 0:
-            raise ValueError(f"a number from 0 on with {', '.join(unit or 'no unit' for unit in self.units)}")
+            raise ValueError(f"a number >= 0 with {', '.join(unit or 'no unit' for unit in self.units)}")
         return value
 
     def show(self, value: float) -> str:

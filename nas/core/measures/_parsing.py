@@ -48,7 +48,7 @@ def parse_limit(text: str, metrics: Mapping[str, bool], at_least: bool = False) 
     option = Option("min" if at_least else "max")
     name, equals, value = text.rpartition("=")
     if not equals or not name:
-        raise InputError(option, f"{text!r} has to be MEASURE=VALUE, such as latency:cpu=12ms or params=5M")
+        raise InputError(option, f"{text!r} must be MEASURE=VALUE, such as latency:cpu=12ms or params=5M")
     measure = parse_measure(name, metrics, option)
     try:
         return Limit(measure, measure.declared.parse(value), at_least)

@@ -23,7 +23,7 @@ class CacheBytes(MeasureKind):
 
     def why_not(self, arch: Architecture) -> str:
         if not decoder_steps(arch):
-            return f"the family {arch.family} does not decode, so it has no cache; allowed for models with a decoder"
+            return f"the family {arch.family} does not decode and has no cache; allowed only for models with a decoder"
         try:
             empty_states(arch, 1, torch.empty(0, device="meta"))
         except InputError as error:

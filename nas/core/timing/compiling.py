@@ -127,8 +127,8 @@ class Compiler:
                     yield running.pop(future), future.result()
         except BrokenProcessPool:
             if not stop():
-                raise InputError(self.device.name, "a compiling process was killed, most likely for lack of memory; "
-                                                   "what is compiled is kept, run the same command again to resume"
+                raise InputError(self.device.name, "a compiling process was killed, probably because memory ran out; "
+                                                   "compiled files are kept; rerun the same command to resume"
                                  ) from None
 
 

@@ -197,7 +197,7 @@ class Bench:
         least = timing.least_rounds if late_rounds is None else min(timing.least_rounds, late_rounds)
         if lacking or len(rounds.lines) < least:
             what = f"no times of {lacking[0]}" if lacking else f"{len(rounds.lines)} of {least} rounds"
-            raise InputError(self.device.name, f"gave {what}; run the same command again to resume")
+            raise InputError(self.device.name, f"gave {what}; rerun the same command to resume")
         return found
 
     def _rounds(self, purpose: str, reference: Workload) -> Rounds:
@@ -251,7 +251,7 @@ class Rounds:
     def _read(self, identity: str) -> list[dict[str, Any]]:
         if not self.path.is_file():
             return []
-        remedy = "delete it: its rounds are measured again"
+        remedy = "delete it; its rounds are measured again"
         lines = read_json_lines(self.path, remedy)
         if self.path.stat().st_size == 0 or next(lines)[1].get("of") != identity:
             return []

@@ -57,6 +57,6 @@ class CompressRequest:
         if key not in Recipe.model_fields:
             return unknown_setting(key, (*self.technique.settable, *Recipe.model_fields))
         if key in OF_SUPERNETS:
-            return "is for supernets; a subnet is one architecture"
+            return "applies to supernets only; a subnet is one architecture"
         how = "" if self.technique.trains == "never" else "; set steps too"
-        return f"has no effect: nothing is trained{how}"
+        return f"has no effect without training{how}"

@@ -69,8 +69,8 @@ class Technique(BaseModel, ABC):
     def check(self, model: Transformer, recipe: Recipe) -> None:
         """Raises InputError where it makes no sense for a model or with a recipe."""
         if isinstance(model, Quantised):
-            raise InputError("", f"it is {model.how.scheme} already, and no step follows that; take the model it was "
-                                 "made of")
+            raise InputError("", f"it is already {model.how.scheme}, which must be the last step; use the model it "
+                                 "was made from")
 
     @abstractmethod
     def apply(self, context: CompressionContext) -> Transformer:

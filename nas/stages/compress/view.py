@@ -23,7 +23,7 @@ def compress_table(found: Compressed) -> RenderableType:
                      f"{each.facts.costs.get('params', math.nan):,.0f}", f"{size:,}", f"{size / before:.1%}")
     settings = found.after.facts.made[-1].settings
     summary = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in settings.items())
-    says = (f"{summary}: {found.after.path}", f"ship it: nas export {found.after.path} --format onnx")
+    says = (f"{summary}: {found.after.path}", f"export it: nas export {found.after.path} --format onnx")
     return Group(rows, Text("\n".join(says), no_wrap=True, overflow="ignore"))
 
 

@@ -24,7 +24,7 @@ def run(request: EvaluateRequest, progress: StageProgress) -> Metrics:
     if isinstance(opened, RunDir):
         return _of_run(opened, request, progress)
     if request.arch is not None:
-        raise InputError(request.arch, f"goes with a run; {request.of} is a subnet, which has one architecture")
+        raise InputError(request.arch, f"requires a run; {request.of} is a subnet, which has one architecture")
     config, prepared = opened.run().config(), opened.prepared()
     model = place(opened.model(), config.training)
     metrics = score(model, opened.arch, tasks.get(config.task), prepared, config.training, request.split, True,

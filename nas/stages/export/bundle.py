@@ -40,12 +40,13 @@ class Bundle:
         elif name in source.defined:
             self._define(module, name, source)
         else:
-            raise InputError(module, f"{name} cannot be put into one file: it is not defined at the top of its module")
+            raise InputError(module, f"{name} cannot be put into one file: it is not defined at the top level of its "
+                                     "module")
 
     def _define(self, module: str, name: str, source: _Source) -> None:
         owner = self.owners.setdefault(name, module)
         if owner != module:
-            raise InputError(module, f"{name} means something else in {owner}; give one of them another name")
+            raise InputError(module, f"{name} means something else in {owner}; rename one of them")
         if name in self.texts:
             return
         self.texts[name] = ""  # what needs itself is not taken twice
@@ -96,7 +97,7 @@ class _Source:
 def _source(module: str) -> _Source:
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None or not Path(spec.origin).is_file():
-        raise InputError(module, "cannot be put into one file: its source is not there")
+        raise InputError(module, "cannot be put into one file: its source is missing")
     text = Path(spec.origin).read_text("utf-8")
     source, before = _Source(text.splitlines()), ""
     for node in ast.parse(text).body:

@@ -87,7 +87,7 @@ def losses(run: Run, shipment: Shipment, cases: Sequence[Case]) -> tuple[float, 
         InputError: its head gives nothing that has a loss.
     """
     if not kinds.get(shipment.arch.head.kind).logits:
-        raise InputError(str(shipment.subnet.path), "its head gives features, which have no loss to judge int8 by; "
+        raise InputError(str(shipment.subnet.path), "its head returns features, which have no loss to check int8 with; "
                                                     f"export it without {Option('int8')}")
     sums, n = torch.zeros(2, dtype=torch.float64), 0
     for case in cases:
@@ -117,7 +117,7 @@ def _batches(shipment: Shipment, n: int) -> tuple[list[Batch], str, bool]:
     try:
         subnet.run()
     except InputError:
-        return list(_drawn(shipment, n)), f"tokens drawn with seed {SEED}, as its run is gone", False
+        return list(_drawn(shipment, n)), f"tokens drawn with seed {SEED}, because its run does not exist", False
     found = list(subnet.prepared().valid.in_order(ROWS, n))
     return found, f"{sum(len(batch.tokens) for batch in found)} validation examples", True
 

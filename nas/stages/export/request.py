@@ -44,8 +44,8 @@ class ExportRequest:
             fixed = ", ".join(name for name in formats.names() if not formats.get(name).DYNAMIC)
             raise InputError(Option("length"), f"is not for {self.format}, which takes any; it is for {fixed}")
         if self.max_loss_increase is not None and not self.int8:
-            raise InputError(Option("max_loss_increase"), f"is for {Option('int8')}; else logits may differ by "
-                                                          f"{TOLERANCE:g} at most")
+            raise InputError(Option("max_loss_increase"), f"is for {Option('int8')} only; otherwise logits may "
+                                                          f"differ by at most {TOLERANCE:g}")
 
     @property
     def name(self) -> str:

@@ -51,7 +51,7 @@ def run(request: ExportRequest, progress: StageProgress) -> Exported:
     shipment = Shipment(subnet, request.sequence_length(subnet.arch), request.int8)
     folder = request.out or subnet.path / "exports" / request.name
     if folder.exists() and not (folder / RECORD).is_file():
-        raise InputError(str(folder), "exists and is no export; delete it, or name another folder with "
+        raise InputError(str(folder), "exists and is not an export; delete it, or name another folder with "
                                       f"{Option('out')}")
     try:
         with locked(subnet.path, "subnet"), progress.breakable():
@@ -110,7 +110,7 @@ def _same(run: Run, shipment: Shipment, request: ExportRequest, cases: Sequence[
     if not worst <= TOLERANCE:
         raise InputError(str(shipment.subnet.path),
                          f"as {request.name} it differs from the plain model by {worst:.1e} of the largest logit; "
-                         f"allowed: {TOLERANCE:g}; nothing is kept")
+                         f"allowed: {TOLERANCE:g}; nothing is written")
     return {"largest_difference": worst, "tolerance": TOLERANCE}
 
 
@@ -120,7 +120,7 @@ def _as_good(run: Run, shipment: Shipment, request: ExportRequest, cases: Sequen
     if not after - before <= most:
         raise InputError(str(shipment.subnet.path),
                          f"as {request.name} its loss is {after:.4f} instead of {before:.4f}; allowed: {most:g} more, "
-                         f"or what {Option('max_loss_increase')} says; nothing is kept")
+                         f"or what {Option('max_loss_increase')} says; nothing is written")
     return {"loss": after, "plain_loss": before, "most_loss_increase": most}
 
 

@@ -74,7 +74,7 @@ def run(request: ExtractRequest, progress: StageProgress) -> ExtractResult:
     folder = RunDir.open(request.run)
     searched, chosen = _ends(folder) if request.choice is None else pick(folder, request.choice)
     if request.choice is not None and request.choice.top is not None and len(chosen) < request.choice.top:
-        progress.note(f"note: {len(chosen)} architectures are all there are")
+        progress.note(f"note: only {len(chosen)} architectures exist")
     subnets, kept = _extract(folder, searched, chosen, progress)
     costs = [measure for measure in searched.objectives if not measure.is_quality]
     columns = dict.fromkeys((*costs, *summarised()))
@@ -149,7 +149,7 @@ class _Extraction:
             subnet = Subnet.open(str(folder))
             subnet.model()
         except InputError as error:
-            raise InputError(str(folder), f"is there but cannot be used ({error.faults[0].says.split(';')[0]}); delete "
+            raise InputError(str(folder), f"exists but cannot be used ({error.faults[0].says.split(';')[0]}); delete "
                                           "it to extract it again") from None
         facts, (costs, shares) = subnet.facts, self._prices(entry)
         costs, shares = {**facts.costs, **costs}, {**facts.unmeasured_share, **shares}

@@ -24,8 +24,8 @@ def extract_table(result: ExtractResult) -> RenderableType:
                      *(each.facts.show(measure) for measure in result.columns))
     first = subnets[0].path
     says = [LEGEND] if is_marked([each.facts.unmeasured_share for each in subnets], result.columns) else []
-    says += [f"kept as it was: {', '.join(sorted(key[:12] for key in result.kept))}"] if result.kept else []
-    says += [f"read about it: {first}/README.md", f"train it on its own: nas retrain {first}",
-             f"ship it: nas export {first} --format onnx"]
+    says += [f"unchanged: {', '.join(sorted(key[:12] for key in result.kept))}"] if result.kept else []
+    says += [f"model card: {first}/README.md", f"retrain it: nas retrain {first}",
+             f"export it: nas export {first} --format onnx"]
     return Group(Text(f"{first.parent}/, a folder for each key", style="bold"), rows,
                  Text("\n".join(says), no_wrap=True, overflow="ignore"))

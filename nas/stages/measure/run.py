@@ -68,5 +68,5 @@ def _of_run(name: str) -> list[Subnet]:
         return []
     found = subnets_in(folder)
     if not found:
-        raise InputError(str(folder), f"has no subnets yet; {Command('extract', name)} writes some")
+        raise InputError(str(folder), f"has no subnets; run {Command('extract', name)}")
     return [Subnet.open(str(path)) for path in found]

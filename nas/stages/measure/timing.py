@@ -124,12 +124,12 @@ def _check(subnet: Subnet, model: LatencyModel, phase: str) -> None:
     """Raises InputError where it cannot be timed at the conditions of the profile."""
     at, context = model.stored.conditions, subnet.arch.context
     if model.estimated:
-        raise InputError(model.name, "is estimated from a specification: there is no device to measure on")
+        raise InputError(model.name, "is estimated from a specification; there is no device to measure on")
     phase_steps(subnet.arch, phase)  # says that an encoder does not decode
     needed = at.length if phase == "prefill" else at.past + 1
     if needed > context:
         raise InputError(str(subnet.path), f"has a context of {context}, and {model.name} was profiled at {needed} "
-                                           "tokens; profile it for the subnet's own run, in another folder")
+                                           "tokens; profile the device for the subnet's own run, in another folder")
 
 
 def _timed(subnets: Sequence[Subnet], model: LatencyModel, phase: str, budget_s: float,
@@ -183,16 +183,16 @@ def _with_advice(found: MeasuredSubnet, subnet: Subnet, model: LatencyModel, fol
         return found
     other, whole = changes(model.stored), phase in model.stored.whole
     if other:
-        why = f"the profile was made under other conditions ({'; '.join(other)})"
+        why = f"the profile was measured under other conditions ({'; '.join(other)})"
     elif whole:
         why = "the profile was fitted on models measured elsewhere"
     elif found.unmeasured:
-        why = f"{100 * found.unmeasured:.0f} % of the prediction rests on interpolated units"
+        why = f"{100 * found.unmeasured:.0f} % of the prediction is based on interpolated units"
     elif not any(all(name in model.row(step.unit, phase).spaces for step in phase_steps(subnet.arch, phase))
                  for name in model.stored.by_space):
-        why = "no profiled space has all its parts"
+        why = "no profiled space contains all its units"
     else:
-        why = "the profile does not fit any more"
+        why = "the profile is out of date"
     name = model.stored.device.name
     again = f" after deleting {folder}" if other or whole else ""
     command = Command("profile", name, space=subnet.facts.run, phase=phase, budget="10m",

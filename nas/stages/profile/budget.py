@@ -135,7 +135,7 @@ class PhaseTime:
         least_s = self.budget.spent_s + self.n_phases * phase_s + memory_s
         if not self.budget.resumed and least_s > TOLERANCE * self.budget.seconds:
             self.budget.forget()
-            raise InputError(Option("budget"), f"{self.budget.seconds:g}s is too little: profiling {what} takes at "
+            raise InputError(Option("budget"), f"{self.budget.seconds:g}s is too short: profiling {what} takes at "
                                                f"least about {rounded_up(least_s)} here, compiling included; what is "
                                                "compiled is kept")
 

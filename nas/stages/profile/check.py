@@ -74,7 +74,7 @@ class ProfileCheck:
     def why(self) -> str:
         """What the verdict rests on, or what it lacks."""
         if self.verdict == TOO_FEW:
-            return f"{self.n} models; {ENOUGH} are enough for a verdict: {Option('check')} {Option('n')} {ENOUGH}"
+            return f"{self.n} models; {ENOUGH} are enough; run with {Option('check')} {Option('n')} {ENOUGH}"
         if self.verdict == GOOD:
             return ""
         limit = most_error(self.phase, self.noise_floor)
@@ -108,7 +108,7 @@ def check(profiling: Profiling, phase: str, n: int, budget_s: float) -> ProfileC
     bench.prepare([*again, *wholes], start + COMPILING_SHARE * budget_s, len(again) + LEAST)
     ready = [i for i, whole in enumerate(wholes) if whole.name in bench.compiled or whole.name in bench.live]
     if len(ready) < n:
-        profiling.progress.note(f"{phase}: the budget has time to prepare {len(ready)} of {n} models")
+        profiling.progress.note(f"{phase}: the budget allows preparing {len(ready)} of {n} models")
     archs, wholes = [archs[i] for i in ready], [wholes[i] for i in ready]
     predicted, intervals = predicted[ready], [intervals[i] for i in ready]
     passes, slower, timing_s = [], [], max(start + budget_s - time.monotonic(), 0.0)

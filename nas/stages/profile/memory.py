@@ -102,7 +102,7 @@ def _peak_elsewhere(bench: Bench, first: Workload, workload: Workload) -> float:
         raise Stopped
     peaks = [line["peak_bytes"] for line in found if "peak_bytes" in line]
     if len(peaks) != 1 or not isinstance(peaks[0], (int, float)) or not peaks[0] >= 0:
-        raise InputError(bench.device.name, f"gave {peaks} as the peak memory of a model; a number of bytes is needed")
+        raise InputError(bench.device.name, f"gave {peaks} as the peak memory of a model; expected a number of bytes")
     return float(peaks[0])
 
 

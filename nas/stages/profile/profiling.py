@@ -171,7 +171,7 @@ class Profiling:
         rows = prices.measured_rows(timings, chosen, works, phase, copies)
         if 2 * len(rows) < len(chosen):
             raise InputError(self.device.name, f"{len(chosen) - len(rows)} of {len(chosen)} stacks take no longer than "
-                                               "an empty call; does the device run what it is given?")
+                                               "an empty call; check that the device runs the given models")
         known = rows + [self.table[phase, unit] for unit in reused]
         rows += prices.interpolated_rows(known, works, phase)
         self.table = self.table.with_rows(rows).with_space(phase, works, self.space.name)

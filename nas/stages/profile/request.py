@@ -24,7 +24,7 @@ class ProfileRequest:
             vocabulary. By default the one that was profiled last.
         budget_s: seconds for everything, compiling included.
         out: the profile's folder; by default that of the device's name.
-        phase: prefill, decode or both; by default what the device's file says.
+        phase: prefill, decode or both; by default what the device file says.
         check: measure whole models and compare with what the profile predicts, instead of profiling.
         n: whole models that a check measures.
         from_: a CSV file of whole models measured elsewhere to fit, instead of profiling.
@@ -77,8 +77,8 @@ def check_phase(phase: str) -> None:
 def phases_of(device: Device, space: SearchSpace, phases: tuple[str, ...] = ()) -> list[str]:
     """The phases of a device that a space's models have; those given, or the device's own. Raises InputError."""
     if "decode" in phases and space.family == "encoder":
-        raise InputError(Option("phase"), f"decode: the space {space.name} holds encoders, which do not decode")
+        raise InputError(Option("phase"), f"decode: the space {space.name} contains encoders, which do not decode")
     wanted = phases or tuple(phase for phase in device.phases if phase == "prefill" or space.family != "encoder")
     if not wanted:
-        raise InputError(device.name, f"its file lists only decode, and the space {space.name} holds encoders")
+        raise InputError(device.name, f"its file lists only decode, but the space {space.name} contains encoders")
     return list(dict.fromkeys(wanted))

@@ -58,7 +58,7 @@ def run(request: ProfileRequest, progress: StageProgress) -> ProfileResult:
     device = load_device(request.device)
     folder = request.out or named_folder(device.name)
     if request.check and not (folder / "profile.yaml").is_file():
-        raise InputError(str(folder), f"is no profile yet; run {Command('profile', request.device, space='SPACE')} "
+        raise InputError(str(folder), f"has no profile; run {Command('profile', request.device, space='SPACE')} "
                                       "first")
     space_name = request.space or _last_space(folder)
     space = load_profiled_space(space_name)
@@ -125,6 +125,6 @@ def _last_space(folder: Path) -> str:
     """The space that a profile was made for last. Raises InputError where there is none."""
     known = read_stored(folder).spaces if (folder / "profile.yaml").is_file() else ()
     if not known:
-        raise InputError(Option("space"), f"is needed: the search space to profile; {Command('spaces')} lists those "
+        raise InputError(Option("space"), f"is missing: the search space to profile; {Command('spaces')} lists those "
                                           "shipped")
     return known[-1]

@@ -47,7 +47,7 @@ def _phases_table(phases: Sequence[PhaseProfile], result: ProfileResult) -> Rend
         notes.insert(0, Text("estimated from a specification: nothing was measured", style="yellow"))
     shares = [each.not_delegated for each in phases if each.not_delegated is not None]
     if shares:
-        notes.append(Text(f"work that was not delegated: {100 * sum(shares) / len(shares):.1f} %"))
+        notes.append(Text(f"work not delegated: {100 * sum(shares) / len(shares):.1f} %"))
     return Group(rows, *notes)
 
 
@@ -61,7 +61,7 @@ def _check_parts(check: ProfileCheck) -> list[RenderableType]:
                      _number(quality.tau_within_depth))
     rows.add_row("repeat noise", f"{100 * check.noise_floor:.1f} %", "", "", "")
     why = command_line(check.why())
-    return [rows, Text(f"{check.n} whole models, {check.overlap} of them seen when calibrating; "
+    return [rows, Text(f"{check.n} whole models, {check.overlap} of them used for calibration; "
                        f"{100 * check.inside_interval:.0f} % inside their interval"),
             Text(f"machine is {check.slowdown:.3f}x slower than at profiling time; measurements corrected; as timed, "
                  f"the error is {100 * check.as_timed.mape:.1f} %"),
@@ -83,8 +83,9 @@ def latency_table(latency: PredictedLatency, breakdown: bool) -> RenderableType:
                 f"{where}, batch {at['batch']}")
     notes: list[RenderableType] = [Text(f"warning: {each}", style="yellow") for each in latency.warnings]
     if latency.measure_more is not None:
-        notes.append(Text(f"{MARK} {latency.unmeasured_share:.0%} of it rests on interpolated units; to measure more "
-                          f"of them run {command_line(latency.measure_more)}", style="yellow"))
+        notes.append(Text(f"{MARK} {latency.unmeasured_share:.0%} of it is based on interpolated units; to measure "
+                          "more "
+                          f"of them, run {command_line(latency.measure_more)}", style="yellow"))
     if latency.peak_bytes is not None:
         notes.append(Text(f"peak memory {latency.peak_bytes / 1e6:.1f} MB"))
     if not breakdown or not latency.parts:

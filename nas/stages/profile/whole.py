@@ -39,7 +39,8 @@ def fit_whole(profiling: Profiling, path: Path, phase: str) -> WholeModelFit:
         InputError: the file or an architecture in it is wrong, or its latencies cannot be true.
     """
     if any(profiling.table.is_measured(*key) for key in profiling.table if key[0] == phase):
-        raise InputError(str(profiling.out), "holds measured units that a fit would replace; give another folder with "
+        raise InputError(str(profiling.out), "contains measured units that a fit would replace; give another folder "
+                                             "with "
                                              f"{Option('out')}")
     archs, ms = read_measurements(path)
     units = dict.fromkeys([*units_of(profiling.space, phase),
@@ -80,8 +81,8 @@ def _architecture(line: dict[str, Any], named: str, known: dict[str, Architectur
         return Architecture.from_json(text, where)
     matches = [key for key in known if key.startswith(text)] if text else []
     if len(matches) != 1:
-        says = "names several architectures" if matches else "is no known architecture"
-        raise InputError(where, f"the key {shown(text)} {says}; put its JSON file beside the CSV, or write the JSON "
+        says = "matches several architectures" if matches else "is not a known architecture"
+        raise InputError(where, f"the key {shown(text)} {says}; put its JSON file next to the CSV, or write the JSON "
                                 "into a column architecture")
     return known[matches[0]]
 

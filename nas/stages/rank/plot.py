@@ -37,7 +37,7 @@ def scatter(frame: pd.DataFrame, report: RankingReport, path: Path) -> None:
     for name, axes in panels.items():
         _panel(axes, finite, report, name)
     _second_trainings(panels[INHERITED], finite)
-    panels[INHERITED].set_ylabel("validation loss trained from scratch")
+    panels[INHERITED].set_ylabel("validation loss after training from scratch")
     canvas.legend(*panels[INHERITED].get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False)
     canvas.supxlabel(_footnote(report), x=0.01, ha="left", fontsize=8.5, color="0.25")
     with whole(path) as temporary:
@@ -85,7 +85,7 @@ def _footnote(report: RankingReport) -> str:
                      f"{report.noise.sigma:.2g}, so a perfect predictor would reach τ of about "
                      f"{report.overall.ceiling.perfect:.2f}{band}.")
     if report.dropped:
-        lines.append(f"Left out because a loss is not finite: {report.dropped}.")
+        lines.append(f"Excluded because a loss is not finite: {report.dropped}.")
     return "\n".join(lines)
 
 

@@ -65,7 +65,7 @@ def _pool_and_window(space: SearchSpace, n: int, seed: int, seq_len: int) -> tup
     """Sampled candidates by rising multiply-adds, and those of them in the band, sampling on until it is full."""
     size, step, rng = space.size(), max(POOL, 8 * n), random.Random(seed)  # noqa: S311
     if size < n:
-        raise InputError(space.name, f"has {size} distinct architectures, fewer than the {n} asked for")
+        raise InputError(space.name, f"has {size} distinct architectures, fewer than the requested {n}")
     found = {arch.key: arch for arch in (space.smallest(), space.largest())}
     pool: list[Candidate] = []
     for target in range(step, POOLS * step + 1, step):

@@ -19,10 +19,10 @@ def report_table(report: RankingReport) -> RenderableType:
         heading = Text(f"{found.n} architectures, {title}", style="bold")
         parts += [heading, _figures(found), *_sentences(found), Text("")]
     if report.noise:
-        parts.append(Text(f"two trainings that differ in the seed alone differ by a standard deviation of "
+        parts.append(Text(f"two trainings that differ only in the seed have a standard deviation of "
                           f"{report.noise.sigma:.4f} nats each ({report.noise.repeats} pairs)"))
     if report.dropped:
-        parts.append(Text(f"{report.dropped} architectures are left out: a loss was not finite"))
+        parts.append(Text(f"{report.dropped} architectures are excluded: a loss was not finite"))
     return Group(*parts)
 
 
@@ -42,17 +42,17 @@ def _sentences(found: Comparison) -> list[Text]:
     said = []
     if found.ceiling:
         said.append(Text(f"a perfect predictor would reach {found.ceiling.perfect:.2f} "
-                         f"({_range(found.ceiling.low, found.ceiling.high)}): the rest is luck of the seed"))
+                         f"({_range(found.ceiling.low, found.ceiling.high)}): the rest is seed noise"))
     if found.figure(INHERITED).tau is None:
-        return [Text("too few of them, or too alike, to rank")]
+        return [Text("too few or too similar to rank")]
     equal = [WORDS[each.baseline] for each in found.differences if each.tau is None]
     if equal:
-        said.append(Text(f"the same for all, so no rival: {', '.join(equal)}"))
+        said.append(Text(f"equal for all, so excluded as baselines: {', '.join(equal)}"))
     unbeaten = [WORDS[each.baseline] for each in found.differences if each.tau is not None and not each.above_zero]
     if unbeaten:
-        said.append(Text(f"not shown to rank better than: {', '.join(unbeaten)}", style="yellow"))
+        said.append(Text(f"not significantly better than: {', '.join(unbeaten)}", style="yellow"))
     else:
-        said.append(Text("the supernet ranks better than every rival, with 95 % confidence", style="green"))
+        said.append(Text("the supernet ranks better than every baseline, with 95 % confidence", style="green"))
     return said
 
 

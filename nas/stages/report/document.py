@@ -84,14 +84,14 @@ def _tiles(found: Searched) -> list[tuple[str, str, str]]:
     quality, cost = found.shown
     front, counts, judged = found.front(quality, cost), found.counts, in_short(found.examples)
     judged = judged and f", on {judged}"
-    told = f"{counts['estimated']:,} told by races" if counts["estimated"] else f"{counts['failed']:,} failed"
+    unfinished = f"{counts['estimated']:,} stopped early" if counts["estimated"] else f"{counts['failed']:,} failed"
     tiles = [("on the front", f"{len(front)}", f"of {counts['architectures']:,} architectures")]
     if front:
         best = (max if quality.maximise else min)(front, key=lambda point: point.value(quality))
         least = (max if cost.maximise else min)(front, key=lambda point: point.value(cost))
         tiles += [(f"best {quality.name}", best.show(quality), f"at {best.show(cost)}{judged}"),
                   (cost.superlative, least.show(cost), f"{quality.name} {least.show(quality)}{judged}")]
-    return [*tiles, ("evaluated", f"{counts['evaluated']:,}", told)]
+    return [*tiles, ("evaluated", f"{counts['evaluated']:,}", unfinished)]
 
 
 def _measures(report: RunReport) -> dict[str, dict[str, Any]]:

@@ -41,7 +41,7 @@ def read_devices(names: Sequence[str], archs: Mapping[str, Architecture], picked
     for name in names:
         folder = folder_of(name)
         if not (folder / "profile.yaml").is_file():
-            found.notes.append(f"The profile of {name} is not here any more, so where its time goes is not known.")
+            found.notes.append(f"The profile of {name} no longer exists, so the latency breakdown is unknown.")
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ProfileWarning)

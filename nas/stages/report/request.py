@@ -24,4 +24,4 @@ class ReportRequest:
 
     def __post_init__(self) -> None:
         if self.out is not None and (not self.out.suffix or self.out.is_dir()):
-            raise InputError(Option("out"), f"{self.out} is no file; allowed: a name such as report.html")
+            raise InputError(Option("out"), f"{self.out} is not a file name; allowed: a name such as report.html")

@@ -112,7 +112,7 @@ function setUpRanking() {
   const steps = found.steps ? ` for ${found.steps.toLocaleString("en-US")} steps` : "", top = found.overall.ceiling;
   byId("ranking-says").textContent = `Loss on the supernet’s weights against the loss after training from scratch` +
     `${steps}, ${found.overall.n} architectures.` +
-    (top ? ` A perfect predictor would reach a tau of ${top.perfect.toFixed(2)}: the rest is luck of the seed.` : "");
+    (top ? ` A perfect predictor would reach a tau of ${top.perfect.toFixed(2)}: the rest is seed noise.` : "");
   const groups = {spread: ["spread over the costs", "attends", "circle"],
                   band: ["of nearly equal MACs", "front", "diamond"]};
   draw("ranking-chart", () => ({

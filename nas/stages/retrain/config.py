@@ -64,7 +64,7 @@ class RetrainConfig(BaseModel):
                 if key.startswith("input "):
                     yield f"the {key.removeprefix('input ')} changed since"
                 else:
-                    yield f"{key} is {_shown(mine.get(key))}, asked for {_shown(theirs.get(key))}"
+                    yield f"{key} is {_shown(mine.get(key))}, requested: {_shown(theirs.get(key))}"
 
     def _flat(self) -> dict[str, Any]:
         data = self.model_dump(mode="json")
@@ -90,7 +90,7 @@ def make_config(settings: RetrainSettings, base: Recipe, **known: Any) -> Retrai
     own = {key: value for key, value in settings.training.items() if key in NEEDS}
     training = retrain_recipe(base, {key: value for key, value in settings.training.items() if key not in NEEDS})
     if training.layerdrop and (settings.theseus or {"features", "attention"} & {*distill}):
-        says = f"leaves out layers that the teacher's are compared with; take 0, or {Option('distill')} logits"
+        says = f"drops layers that are compared with the teacher's; set it to 0, or use {Option('distill')} logits"
         raise InputError(Option("training"), [Fault("layerdrop", says)])
     try:
         return RetrainConfig.model_validate({**known, **own, "init": settings.init, "distill": distill,
@@ -105,7 +105,7 @@ def _wrong_settings(settings: RetrainSettings, distill: Sequence[str], base: Rec
         if key in NEEDS and NEEDS[key] not in _wanted(distill, settings.theseus):
             yield Fault(key, f"has no effect without {_option(NEEDS[key])}")
         if key in OF_SUPERNETS:
-            yield Fault(key, "is for supernets; a subnet is one architecture")
+            yield Fault(key, "applies to supernets only; a subnet is one architecture")
         if key not in (*NEEDS, *Recipe.model_fields):
             yield Fault(key, unknown_setting(key, (*NEEDS, *Recipe.model_fields)))
     try:

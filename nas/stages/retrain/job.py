@@ -91,8 +91,8 @@ def make_job(subnet: Subnet, prepared: Prepared, request: RetrainRequest) -> Ret
     out = Path(request.out) if request.out else run.path / "subnets" / f"{path.name}-retrained"
     teacher = _teacher(subnet, request)
     if (path / QUANTISATION).exists():
-        raise InputError(str(subnet.path), "keeps its weights rounded or pruned, which training would undo; retrain "
-                                           "the subnet it was made of, then compress the result")
+        raise InputError(str(subnet.path), "has quantised or pruned weights, which training would undo; retrain "
+                                           "the subnet it was made from, then compress the result")
     if request.teacher == "supernet" or request.theseus:
         check_trained(run)
         if not any(made.stage == "compress" for made in subnet.facts.made):  # it may have lost heads, and still learn
@@ -123,7 +123,7 @@ def _teacher(subnet: Subnet, request: RetrainRequest) -> Subnet | None:
         raise InputError(where, f"{request.teacher} tells other labels than {subnet.path}; a teacher needs the same")
     if found.arch.context < student.context:
         raise InputError(where, f"{request.teacher} reads {found.arch.context} tokens, {subnet.path} "
-                                f"{student.context}; a teacher needs as many")
+                                f"{student.context}; a teacher needs the same context")
     return found
 
 
@@ -158,7 +158,7 @@ def _check_others(job: RetrainJob) -> None:
             continue
         other = read_config(path)
         if other.out == job.config.out:
-            says = (f"; resume it as it was started, delete {path.parent} to start over, or name another folder with "
+            says = (f"; resume it with the same settings, delete {path.parent} to restart, or name another folder with "
                     f"{Option('out')}")
             raise InputError(f"{path.parent} is not finished", [
                 Fault("", difference + says) for difference in other.differences(job.config)])

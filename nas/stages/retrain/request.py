@@ -41,8 +41,8 @@ class RetrainSettings:
             raise InputError(where, f"{names[0]} needs a teacher; leave out {Option('teacher')} none")
         layers = [name for name in names if name != "logits"]
         if self.theseus and layers:
-            raise InputError(where, f"{layers[0]} compares the layers of a whole student, and with {Option('theseus')} "
-                                    f"some are another's; take {where} logits")
+            raise InputError(where, f"{layers[0]} compares all layers of the student, but with {Option('theseus')} "
+                                    f"some belong to another model; use {where} logits")
         return tuple(name for name in LOSSES if name in names)
 
     def options(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class RetrainBestRequest(RetrainSettings):
 
     def __post_init__(self) -> None:
         if self.concurrency and not self.ray:
-            raise InputError(Option("concurrency"), f"is for a cluster; add {Option('ray')}")
+            raise InputError(Option("concurrency"), f"needs a cluster; add {Option('ray')}")
 
     def of(self, subnet: str) -> RetrainRequest:
         """The request for one of them."""

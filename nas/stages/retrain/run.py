@@ -62,7 +62,7 @@ def _best(request: RetrainBestRequest, progress: StageProgress) -> RetrainResult
         subnets, prepared = best_subnets(folder, request.top), prepare(folder)
         jobs = [make_job(subnet, subnet.prepared(), request.of(str(subnet.path))) for subnet in subnets]
     if len(subnets) < request.top:
-        progress.note(f"note: {len(subnets)} extracted subnets are all there are")
+        progress.note(f"note: only {len(subnets)} extracted subnets exist")
     results = _run_on_ray(jobs, prepared, request, progress) if request.ray else _run_all(jobs, prepared, progress)
     if len(results) < len(jobs):
         raise Stopped(f"stopped after {len(results)} of {len(jobs)} subnets; resume with: "
@@ -84,12 +84,12 @@ def _run_all(jobs: Sequence[RetrainJob], prepared: Prepared, progress: StageProg
 def _run(job: RetrainJob, prepared: Prepared, progress: StageProgress) -> Retrained:
     name, recipe = job.subnet.path.resolve().name, job.config.training
     if job.result is not None:
-        progress.note(f"{name} is retrained already")
+        progress.note(f"{name} is already retrained")
         return retrain(job, prepared)
     if progress.stop():
         raise Stopped(f"stopped after step {job.step:,}")
     if job.step:
-        progress.note(f"going on after step {job.step:,} of {recipe.steps:,}")
+        progress.note(f"resuming after step {job.step:,} of {recipe.steps:,}")
     result = retrain(job, prepared, progress.training(f"retraining {name}", recipe.steps, job.step), progress.stop)
     progress.finish()
     for note in outcome_notes(result.progress, recipe, job.work) if result.progress else ():

@@ -32,4 +32,4 @@ def result_table(result: RetrainResult) -> RenderableType:
         drawn.add_row(each.before.path.resolve().name, *(f"{math.nan if value is None else value:.4f}"
                                                          for value in values), str(each.after.path))
     export = shell_command(Command("export", str(result.subnets[0].after.path), format="onnx"))
-    return Group(drawn, Text(f"ship it: {export}", no_wrap=True, overflow="ignore"))
+    return Group(drawn, Text(f"export it: {export}", no_wrap=True, overflow="ignore"))

@@ -15,7 +15,7 @@ from search_spaces import InputError
 from search_spaces.files.reading import checked, read_json_lines
 
 SCHEMA_VERSION = 1
-REMEDY = "delete it, its evaluations are done again"
+REMEDY = "delete it; its evaluations are repeated"
 
 
 class _EvaluationLine(BaseModel):

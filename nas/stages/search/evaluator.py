@@ -115,7 +115,7 @@ class Evaluator:
             return Evaluation({}, reason=failure(error))
 
     def _metrics(self, arch: Architecture, watch: Callable[[float], None]) -> dict[str, float]:
-        with torch.no_grad(), enough_memory(f"evaluation of {arch.key[:12]}", f"take a smaller {Option('batch_size')}"):
+        with torch.no_grad(), enough_memory(f"evaluation of {arch.key[:12]}", f"use a smaller {Option('batch_size')}"):
             return self.task.evaluate(lambda batch: predict(self.net, arch, batch, self.recipe), self.prepared,
                                       self.split, size=self.size, limit=None, full=self.full, watch=watch)
 

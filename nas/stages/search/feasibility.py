@@ -79,8 +79,8 @@ class Feasibility:
             best_all = ", ".join(f"{limit.measure.name}={limit.measure.show_bound(value, limit.at_least)}"
                                  for limit, value in zip(self.limits, self.reached))
             wanted = " and ".join(map(str, self.limits))
-            faults.append(Fault("", f"nothing in {space_name} was found to have {wanted}, though each can be had "
-                                    f"alone; the nearest: {best_all}"))
+            faults.append(Fault("", f"nothing in {space_name} meets {wanted} together, although each alone can "
+                                    f"be met; the nearest: {best_all}"))
         if faults:
             raise InputError("limits", faults)
 
@@ -103,7 +103,7 @@ def refuse_hopeless(space: SearchSpace, prices: Prices, limits: Sequence[Limit])
 def _out_of_reach(limit: Limit, best: float, space_name: str) -> Fault:
     word = "greatest" if limit.at_least else "least"
     return Fault("", f"nothing in {space_name} has {limit}: the {word} there is "
-                     f"{limit.measure.show_bound(best, limit.at_least)}; ask for that, or take another space")
+                     f"{limit.measure.show_bound(best, limit.at_least)}; relax the limit, or use another space")
 
 
 def assess(space: SearchSpace, prices: Prices, measures: Sequence[Measure], limits: Sequence[Limit],

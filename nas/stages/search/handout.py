@@ -104,7 +104,7 @@ class Handout:
             if self._deaths[number] < TRIES or not self.came_back:
                 self._again.append(proposal)
             else:
-                says = f"the worker died over it {self._deaths[number]} times: {why}"
+                says = f"the worker died on it {self._deaths[number]} times: {why}"
                 self._search.accept(proposal, Evaluation({}, reason=says))
 
     def recall(self) -> None:

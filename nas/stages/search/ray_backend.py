@@ -228,7 +228,7 @@ def reason(text: str) -> str:
     if "node has died" in text or "node was" in text:
         return "its machine left the cluster"
     if "process has died" in text or "SYSTEM_ERROR" in text:
-        return "its process was killed, for lack of memory perhaps"
+        return "its process was killed, perhaps because memory ran out"
     return lines[-1]
 
 

@@ -47,7 +47,7 @@ class Room:
             has = ", ".join(sorted(f"{_number(each, 'CPU')} and {_number(each, 'GPU')}" for each in machines))
             wanted = f"{self.cluster.cpus_per_trial:g} CPUs and {self.cluster.gpus_per_trial:g} GPUs"
             raise InputError(Option("ray"), f"no machine of the cluster has the {wanted} of a worker; its machines "
-                                            f"have {has or 'nothing'}; take less {Option('cpus_per_trial')} and "
+                                            f"have {has or 'nothing'}; lower {Option('cpus_per_trial')} and "
                                             f"{Option('gpus_per_trial')}")
 
     def _fit(self, machine: dict[str, float]) -> int:

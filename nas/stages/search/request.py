@@ -35,8 +35,8 @@ class SearchCluster:
                 raise InputError(Option(option), f"{value:g} is not allowed; allowed: a share of one, or a whole "
                                                  "number")
         if self.ray.startswith("ray://"):
-            raise InputError(Option("ray"), f"{self.ray} is an address for Ray Client, over which the study cannot be "
-                                            f"reached; run nas on a machine of the cluster with {Option('ray')} auto")
+            raise InputError(Option("ray"), f"{self.ray} is an address for Ray Client, which cannot reach the study; "
+                                            f"run nas on a machine of the cluster with {Option('ray')} auto")
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class SearchRequest:
 
     def __post_init__(self) -> None:
         if self.fresh and self.more is not None:
-            raise InputError(Option("fresh"), f"starts over, {Option('more')} resumes; give one of them")
+            raise InputError(Option("fresh"), f"restarts, {Option('more')} resumes; give one of them")
         if self.more is not None and "trials" in self.given:
-            raise InputError(Option("more"), f"resumes for so many trials; give it or {Option('trials')}")
+            raise InputError(Option("more"), f"adds trials to a search; give it or {Option('trials')}")
 
     @property
     def given(self) -> dict[str, Any]:

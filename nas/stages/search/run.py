@@ -110,7 +110,7 @@ def _begin(folder: RunDir, request: SearchRequest, progress: StageProgress) -> S
         search.n_trials = search.done + request.more
     search.record.start(search.n_trials)
     if search.done:
-        progress.note(f"going on after {search.done:,} of {search.n_trials:,} trials")
+        progress.note(f"resuming after {search.done:,} of {search.n_trials:,} trials")
     return search
 
 
@@ -154,7 +154,7 @@ def put_aside(folder: RunDir, progress: StageProgress) -> None:
     aside.mkdir(parents=True)
     for path in there:
         shutil.move(path, aside / path.name)
-    progress.note(f"the older search is in {aside} now")
+    progress.note(f"moved the older search to {aside}")
 
 
 def read_fronts(request: ParetoRequest) -> ParetoFronts:

@@ -103,8 +103,8 @@ class Search:
             if self.setup.within_limits(arch):
                 return trial, arch
             self._announce(self.record.add(trial, arch, TrialState.PRUNED, reason="violates a limit"))
-        raise InputError("limits", f"{MOST_MISSES} proposals in a row of the sampler {self.setup.config.sampler} "
-                                   f"violate a limit; start over with {Option('fresh')} {Option('sampler')} predictor, "
+        raise InputError("limits", f"{MOST_MISSES} consecutive proposals of the sampler {self.setup.config.sampler} "
+                                   f"violate a limit; restart with {Option('fresh')} {Option('sampler')} predictor, "
                                    "which knows them, or with wider limits")
 
     def accept(self, proposal: Proposal, evaluation: Evaluation) -> FrozenTrial:

@@ -65,7 +65,7 @@ class Suggestions:
         self._tried = {trial.user_attrs["key"] for trial in study.finished}
         path = self.setup.run.path / "starts.json"
         if path.is_file() and study.finished:
-            remedy = f"put it back, or start again with {Option('fresh')}"
+            remedy = f"restore it, or restart with {Option('fresh')}"
             data = checked(_StartsFile, read_json(path, remedy), str(path), remedy)
             archs = [read_architecture(each, path, remedy) for each in data.architectures]
             self.starts = {arch.key: self.space.encode(arch) for arch in archs}

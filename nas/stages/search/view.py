@@ -20,15 +20,15 @@ from nas.terminal.tables import table
 def search_table(result: SearchResult) -> RenderableType:
     """The fronts, or why there are none, and how the trials went."""
     if not result.fronts.entries:
-        reached = [f"{limit}: the best reached is {limit.measure.show(value)}"
+        reached = [f"{limit}: the best value is {limit.measure.show(value)}"
                    for limit, value in result.best_reached().items()]
-        return Text("\n".join(["no architecture was found within all limits", *reached]), style="yellow")
+        return Text("\n".join(["no architecture within all limits was found", *reached]), style="yellow")
     parts: list[RenderableType] = [fronts_table(result.fronts)]
     if result.saved:
-        parts.append(Text(f"races saved {result.saved:.0%} of the evaluating"))
+        parts.append(Text(f"early stopping saved {result.saved:.0%} of the evaluation work"))
     if result.repeated > result.done / 10:  # a few are nothing to speak of
-        parts.append(Text(f"{result.repeated:,} of {result.done:,} trials came to an architecture that was known "
-                          "already: few are left within the limits"))
+        parts.append(Text(f"{result.repeated:,} of {result.done:,} trials repeated a known architecture: few others "
+                          "are within the limits"))
     return Group(*parts)
 
 

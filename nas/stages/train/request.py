@@ -46,7 +46,7 @@ class TrainRequest:
             raise InputError("", f"a new run needs {' and '.join(missing)}; resume an old one with {Option('resume')} "
                                  "NAME")
         if self.resume is not None and self.run not in (None, self.resume):
-            raise InputError(Option("run"), f"goes with a new run; {Option('resume')} {self.resume} already names one")
+            raise InputError(Option("run"), f"is for a new run; {Option('resume')} {self.resume} already names one")
 
     def new_config(self) -> RunConfig:
         """The config of a new run. Raises InputError with everything that is wrong."""
@@ -76,7 +76,7 @@ class TrainRequest:
             pick_device(recipe.device)
         elif recipe.device not in CLUSTER_DEVICES:
             raise InputError("device", f"{recipe.device!r} is not allowed with several workers; allowed: "
-                                       f"{', '.join(CLUSTER_DEVICES)}: each worker gets one of its own")
+                                       f"{', '.join(CLUSTER_DEVICES)}; each worker gets its own")
         if recipe.batch_size < self.workers:
             raise InputError(Option("workers"),
                              f"{self.workers} workers cannot share a batch_size of {recipe.batch_size}")

@@ -92,7 +92,7 @@ def _trained(folder: RunDir, prepared: Prepared, request: TrainRequest, progress
     if done:
         progress.note(f"{folder.path} is trained to the end already: nothing is left to train")
     elif start:
-        progress.note(f"going on after step {start:,} of {recipe.steps:,}")
+        progress.note(f"resuming after step {start:,} of {recipe.steps:,}")
     shown = progress.training("training", recipe.steps, start)
     if request.workers == 1:
         files = Files(folder.path, start, recipe.log_every)

@@ -44,7 +44,7 @@ def train_supernet(run: RunDir, observer: Observer, stop: Stop = lambda: False,
     trainer = make_trainer(prepared, recipe, workers, cores=not saved or has_cores(saved))
     checkpoints.load_newest(trainer)
     if workers.broadcast(trainer.progress.step) != trainer.progress.step:
-        raise RuntimeError("a worker read an older checkpoint than the first; it is started again")
+        raise RuntimeError("a worker read an older checkpoint than the first worker; it is restarted")
     judged = {"largest": prepared.space.largest()}
     if recipe.strategy != "largest":
         judged["smallest"] = prepared.space.smallest()

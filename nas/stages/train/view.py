@@ -12,5 +12,5 @@ def summary(result: TrainResult) -> Iterator[str]:
     """How long it was trained, and what can be done next."""
     name, state = result.run.name, result.state
     yield f"trained for {state.step:,} steps, {state.tokens:,} tokens: {result.run.weights_path}"
-    yield f"how good it is: {Command('evaluate', name)}; how well it ranks: {Command('rank', name)}"
-    yield f"what is next: {Command('search', name)}"
+    yield f"evaluate it: {Command('evaluate', name)}; check its ranking: {Command('rank', name)}"
+    yield f"next: {Command('search', name)}"

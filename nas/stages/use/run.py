@@ -54,7 +54,7 @@ def generate(request: GenerateRequest, progress: StageProgress) -> GeneratedText
         raise InputError("text", "is empty; give the beginning of a text")
     if len(ids) > context:
         kept = max(context + 1 - n, (context + 1) // 2)
-        notes.append(f"the prompt has {len(ids):,} tokens, the context {context:,}; the last {kept:,} are read")
+        notes.append(f"the prompt has {len(ids):,} tokens, the context {context:,}; only the last {kept:,} are used")
         ids = ids[-kept:]
     room = context + 1 - len(ids)  # the last token is written, not read
     written = model.generate(torch.tensor([ids]), min(n, room), temperature=request.temperature, top_k=request.top_k,

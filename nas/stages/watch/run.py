@@ -17,7 +17,7 @@ from search_spaces.errors import Command
 from search_spaces.files.reading import csv_rows, number, read_text
 from supernet.train.checkpoint import newest_step
 
-REMEDY = f"{Command('search')} writes it again"
+REMEDY = f"{Command('search')} rewrites it"
 
 
 @dataclass(frozen=True)

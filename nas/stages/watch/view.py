@@ -34,7 +34,7 @@ class Watch:
         status = run_status(self.run)
         self.finished = status.finished
         parts: list[RenderableType] = [Text(str(status.path), style="bold")]
-        parts += [Text("nothing was trained yet")] if status.training is None else _training_lines(status.training)
+        parts += [Text("no training yet")] if status.training is None else _training_lines(status.training)
         parts += [] if status.search is None else self._search_lines(status.search)
         return Group(*parts)
 
@@ -57,7 +57,7 @@ def _training_lines(status: TrainingStatus) -> list[RenderableType]:
     losses = ", ".join(f"{name.removeprefix('loss_')} {value:.3f}" for name, value in status.losses.items())
     rate = f", {status.tokens_per_s:,.0f} tokens/s" if status.tokens_per_s else ""
     bar = _bar("training", status.step, status.steps, f"steps{rate}{_left(status.seconds_left)}")
-    return [bar, Text(f"losses: {losses}" if losses else "no losses were logged yet")]
+    return [bar, Text(f"losses: {losses}" if losses else "no losses logged yet")]
 
 
 def _bar(name: str, done: int, total: int, says: str) -> RenderableType:

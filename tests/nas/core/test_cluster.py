@@ -108,7 +108,7 @@ def test_a_mistake_of_the_users_is_told_once_and_not_tried_again(tmp_path):
 
 
 def test_more_workers_than_cpus_are_refused():
-    with pytest.raises(InputError, match="500 workers need as many CPUs"), cluster("local", 500):
+    with pytest.raises(InputError, match="500 workers need one CPU each"), cluster("local", 500):
         pass
 
 

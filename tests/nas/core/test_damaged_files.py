@@ -97,7 +97,7 @@ def test_damaged_trials(capsys, cell, says):
 
 @pytest.mark.parametrize(("changes", "says"), [
     ({"values": ["low", 1.0, 2.0]}, "line 3: is damaged (values.0: "),
-    ({"params__width": 10**12}, "is no journal of a"),
+    ({"params__width": 10**12}, "is not a journal of a"),
     ({"params__width": -1}, "line 3: is damaged (params.width"), ({"user_attrs__key": 3}, "trial 0: is damaged (key"),
     ({"user_attrs__costs": {"params": "many"}}, "trial 0: is damaged (costs.params"), ({"op_code": "x"}, "(op_code"),
     ({"user_attrs__metrics": {}}, "trial 0: has no loss"), ({"user_attrs__interval": "x"}, "(interval"),
@@ -122,7 +122,7 @@ def test_damaged_evaluations(capsys, changes, says):
     path = next(Path("runs/a/evaluations").glob("*.jsonl"))
     change_line(path, 1, **changes)
     err = refused(capsys, "search", "a", "--more", "1")
-    assert f"{path}, line 2: is damaged {says}" in err and "delete it, its evaluations are done again" in err
+    assert f"{path}, line 2: is damaged {says}" in err and "delete it; its evaluations are repeated" in err
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "search.yaml"])
@@ -181,4 +181,4 @@ def test_what_fits_is_not_refused():
 
 
 def test_a_word_of_a_hundred_thousand_letters_makes_a_vocabulary():
-    assert train_tokenizer(["x" * 100_000 + " the quick brown fox"], 26, "you asked for").get_vocab_size() == 26
+    assert train_tokenizer(["x" * 100_000 + " the quick brown fox"], 26, "you requested").get_vocab_size() == 26

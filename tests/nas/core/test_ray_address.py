@@ -104,7 +104,8 @@ def test_a_cluster_that_does_not_go_on_is_given_up_and_a_signal_is_heard(monkeyp
     monkeypatch.setattr(ray_address, "CONNECT_S", 0.3)
     monkeypatch.setattr(ray, "init", lambda **_: forever.wait())
     monkeypatch.setattr(ray_cluster, "check_answers", lambda _: None)
-    with pytest.raises(InputError, match="127.0.0.1:1' .*does not answer as a Ray cluster"), cluster("127.0.0.1:1", 1):
+    with pytest.raises(InputError, match="127.0.0.1:1' .*does not answer like a Ray "
+                                         "cluster"), cluster("127.0.0.1:1", 1):
         pass
     monkeypatch.setattr(ray_address, "CONNECT_S", 60.0)
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()

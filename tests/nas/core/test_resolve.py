@@ -39,10 +39,10 @@ def test_show_and_count_take_them(archs, capsys):
 
 
 def test_what_is_not_there_says_where_keys_are_listed(archs, capsys):
-    assert "key that begins with 'zz'; nas pareto first lists keys" in refused(capsys, "show", "first/zz")
+    assert "key that starts with 'zz'; nas pareto first lists keys" in refused(capsys, "show", "first/zz")
     assert "is a run; give RUN/KEY: nas pareto first lists keys" in refused(capsys, "count", "first")
     assert "is a run; give RUN/KEY" in refused(capsys, "show", "first/")
-    assert "is no space, architecture or file" in refused(capsys, "show", "second/7b9f")
+    assert "is not a space, architecture or file" in refused(capsys, "show", "second/7b9f")
 
 
 def test_a_long_name_stays_whole_in_a_narrow_terminal(archs, capsys, monkeypatch):

@@ -87,11 +87,11 @@ DAMAGES = {
     "weights cut short": (cut(WEIGHTS), "cannot be read"),
     "no weights": (gone(WEIGHTS), "cannot be read (No such file"),
     "weights of another shape": (reshaped, "has the shape [3, 5] instead of"),
-    "weights that are no numbers": (changed(lambda each: each.fill_(math.nan)), "holds numbers that are not finite"),
+    "weights that are no numbers": (changed(lambda each: each.fill_(math.nan)), "contains numbers that are not finite"),
     "weights of another type": (changed(torch.Tensor.half), "of the type torch.float16 instead of torch.float32"),
     "weights of two types": (changed(torch.Tensor.double), "of the type torch.float32 instead of torch.float64"),
     "a tensor missing": (one_less, "is missing"),
-    "a tensor too many": (one_more, "other belongs to no part of it"),
+    "a tensor too many": (one_more, "other is not a tensor of this architecture"),
     "pickled weights": (pickled, "cannot be read"),
     "architecture cut short": (cut(ARCHITECTURE), "JSON"),
     "no architecture": (gone(ARCHITECTURE), "is no subnet"),
@@ -104,7 +104,7 @@ DAMAGES = {
     "facts of a newer program": (replaced(FACTS, '"schema_version": 1', '"schema_version": 2'), "schema_version"),
     "no tokenizer": (gone("tokenizer.json"), "cannot be read (No such file"),
     "tokenizer cut short": (cut("tokenizer.json"), "cannot be read (it is damaged)"),
-    "tokenizer of other words": (other_words, "makes 59 tokens, the model knows 60"),
+    "tokenizer of other words": (other_words, "makes 59 tokens, the model has 60"),
 }
 
 
@@ -145,7 +145,7 @@ def test_a_subnet_is_named_by_its_folder_or_its_run_and_key(subnets: dict[str, P
     shutil.copytree(subnets["lm"], f"runs/lm/subnets/{key[:4]}")
     shutil.copytree(subnets["lm"], f"runs/lm/subnets/{key[:4]}9")
     assert Subnet.open(f"lm/{key[:4]}").path.name == key[:4]
-    assert "names several subnets" in refused(capsys, "generate", f"lm/{key[:3]}", "the")
+    assert "matches several subnets" in refused(capsys, "generate", f"lm/{key[:3]}", "the")
     names = ", ".join(sorted([key[:4], f"{key[:4]}9", key, f"{key}-int8"]))
     assert f"subnets of lm: {names}" in refused(capsys, "generate", "lm/zz", "the")
     says = refused(capsys, "generate", "nowhere", "the")

@@ -48,8 +48,8 @@ def test_a_run_of_other_settings_is_told_in_both_modes(mode: tuple[str, ...], ca
     finished()
     Path("p.yaml").write_text(CONFIG.replace("run: p", "run: a"), "utf-8")
     (line,) = refused(capsys, "run", "p.yaml", *mode).splitlines()
-    assert "p.yaml: run: runs/a is there with other settings: " in line and "steps is 6 in the run, asked for 4" in line
-    assert "name another run, or put this one aside with --from prepare" in line
+    assert "p.yaml: run: runs/a exists with other settings: " in line and "steps is 6 in the run, requested: 4" in line
+    assert "choose another run name, or set this run aside with --from prepare" in line
     assert not Path("runs/a/pipeline.json").exists()
     assert parse_pipeline(Path("p.yaml").read_text("utf-8"), "p.yaml", anew=True).run == "a"
 
@@ -84,19 +84,19 @@ def test_wrong_settings_are_named_as_in_the_file_and_all_at_once() -> None:
     (("trials: 8", "max: [params=lots]"), "search.max", "'lots' is no value"),
     (("trials: 8", "objectives: [los]"), "search.objectives", "'los' is unknown"),
     (("trials: 8", "max: ['latency:cpux=3ms']"), "search", "cpux: is unknown: "),
-    (("trials: 8", "max: ['latency:cpu=3ms']"), "search", "cpu: is no measured profile yet"),
-    (("trials: 8", "devices: [cpu]"), "search.devices", "the devices stand under devices"),
-    (("trials: 8", "warm_start: [nobody]"), "search.warm_start", "nobody: is no space, architecture or file"),
+    (("trials: 8", "max: ['latency:cpu=3ms']"), "search", "cpu: has no measured profile"),
+    (("trials: 8", "devices: [cpu]"), "search.devices", "list the devices under devices"),
+    (("trials: 8", "warm_start: [nobody]"), "search.warm_start", "nobody: is not a space, architecture or file"),
     (("pick: {knee: true}", "pick: [{knee: true}, {min: [params=lots]}]"), "pick.1.min", "'lots' is no value"),
     (("pick: {knee: true}", "pick: {knee: true, device: fridge}"), "pick", "fridge: is unknown"),
-    (("retrain: {", "retrain: {teacher: nobody, "), "retrain.teacher", "nobody: is no subnet's folder"),
+    (("retrain: {", "retrain: {teacher: nobody, "), "retrain.teacher", "nobody: is not the folder of a subnet"),
     (("retrain: {", "retrain: {distill: sound, "), "retrain.distill", "'sound' is not allowed"),
     (("pick:", "export: [{format: torch-export, int8: true}]\npick:"), "export.0.int8", "is not for torch-export"),
     (("pick:", "export: [{format: onx}]\npick:"), "export.0.format", "did you mean onnx?"),
     (("pick:", "devices: [{device: cpu, budget: soon}]\npick:"), "devices.0.budget", "'soon' is not allowed"),
     (("pick:", "devices: [{device: a100-estimated, check: 3}]\npick:"), "devices.0.check", "take 0"),
     (("vocab_size: '60'", "colour: red"), "data.colour", "unknown; allowed: train"),
-    (("train: text.txt", "train: text.txt, valid: ."), "data.valid", ".: is a folder; name a file in it"),
+    (("train: text.txt", "train: text.txt, valid: ."), "data.valid", ".: is a folder; give a file in it"),
     (("task: lm", "task: translation"), "task", "needs a space of the family seq2seq"),
 ])
 def test_every_part_is_checked(change: tuple[str, str], key: str, says: str) -> None:

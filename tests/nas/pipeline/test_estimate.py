@@ -75,5 +75,5 @@ def test_the_dry_run_has_a_total(tried: list[Trainer], capsys: Any) -> None:
 def test_a_text_that_cannot_fill_the_vocabulary_is_a_fault_of_the_dry_run(capsys: Any) -> None:
     reviews()
     Path("p.yaml").write_text("{run: p, space: encoder-small, task: classification, data: {train: reviews.tsv}}")
-    assert "vocab_size: the space has 4,096 words but the training text yields only" in refused(
+    assert "vocab_size: the space has 4,096 tokens, but the training text yields only" in refused(
         capsys, "run", "p.yaml", "--dry-run")

@@ -180,7 +180,7 @@ def test_a_split_that_cannot_be_read_as_the_others_is_left_out(capsys: Any) -> N
     (("--space", "encoder-small"), "task lm needs a space of the family lm; encoder-small is encoder"),
     (("--device", "fridge"), "'fridge' is unknown"),
     (("--data", "text.txt", "--data", "text.txt", "--data", "text.txt"), "3 paths are given"),
-    (("--data", "empty"), "it is not clear which file to train on"),
+    (("--data", "empty"), "it is unclear which file to train on"),
 ])
 def test_what_cannot_be_is_told_and_nothing_is_written(argv: tuple[str, ...], says: str, capsys: Any) -> None:
     Path("empty").mkdir()

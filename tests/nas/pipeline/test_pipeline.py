@@ -92,7 +92,7 @@ def test_everything_is_done_once_and_then_nothing(config: Path, device: str, cap
     assert {name for name, does in told.items() if does == "skipped, already done"} == {"prepare", "profile", "train"}
     assert len(Path("runs/p/trials.csv").read_text("utf-8").splitlines()) == 10
     config.write_text(device.replace("steps: 4", "steps: 5"), "utf-8")
-    assert "steps is 4 in the run, asked for 5" in refused(capsys, "run", "p.yaml")
+    assert "steps is 4 in the run, requested: 5" in refused(capsys, "run", "p.yaml")
     assert nas(capsys, "run", "p.yaml", "--from", "prepare")[0] == 0
     assert Path("runs/p-old-1/supernet.safetensors").is_file()
 
@@ -102,7 +102,7 @@ def test_another_run_keeps_the_prices_that_are_there(config: Path, device: str, 
     table = Path("runs/profiles/here/table.csv").read_bytes()
     config.write_text(device.replace("run: p", "run: q").replace("budget: 1m", "budget: 2m"), "utf-8")
     code, out, _ = nas(capsys, "run", "p.yaml")
-    assert code == 0 and "here.yaml was profiled for this space before, which is kept" in out
+    assert code == 0 and "here.yaml was already profiled for this space, which is kept" in out
     assert Path("runs/profiles/here/table.csv").read_bytes() == table
     assert nas(capsys, "search", "p", "--more", "2")[0] == 0
 

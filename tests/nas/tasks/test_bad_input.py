@@ -28,7 +28,7 @@ def test_files_without_endings_are_told_once(prepare: Prepare) -> None:
 
 def test_embedded_data_that_are_too_few(prepare: Prepare) -> None:
     says = told(prepare, "translation", {"size": 2}, vocab_size=4096)
-    assert "the embedded data are meant for 256 words but the training text yields only" in says
+    assert "the bundled data are meant for 256 tokens, but the training text yields only" in says
 
 
 @pytest.fixture
@@ -61,12 +61,12 @@ OPTIONS: list[tuple[str, dict[str, object], str]] = [
     ("classification", {"train": "x", "pattern": "(?P<text>.+)"}, "'(?P<text>.+)' has no group (?P<label>...)"),
     ("classification", {"train": "x", "pattern": "("}, "pattern: '(' is not a regular expression: missing )"),
     ("classification", {"train": "x", "format": "pattern"}, "pattern: is missing; format=pattern needs"),
-    ("classification", {"train": "x", "format": "csv", "pattern": "x"}, "pattern: does not go with format=csv"),
+    ("classification", {"train": "x", "format": "csv", "pattern": "x"}, "pattern: cannot be combined with format=csv"),
     ("classification", {"train": "x", "header": "false", "text": "4"}, "label: is None; header=false needs the number"),
     ("classification", {"train": "x", "header": "false", "text": "4", "label": "0"}, "label: is '0'; header=false"),
     ("classification", {"train": "x.label"}, "format: cannot tell the columns of x.label; give data format=tsv"),
     ("lm", {"train": "gone.txt"}, "gone.txt: no such file"),
-    ("lm", {"train": "."}, ".: is a folder; name a file in it"),
+    ("lm", {"train": "."}, ".: is a folder; give a file in it"),
 ]
 
 
@@ -133,11 +133,11 @@ def test_parallel_files_of_unequal_length(prepare: Prepare, files: Files, tmp_pa
 
 def test_too_large_and_too_small_vocabularies(prepare: Prepare, files: Files) -> None:
     says = told(prepare, "lm", files["lm"], vocab_size=4096)
-    found = re.fullmatch(r"data: vocab_size: the space has 4,096 words but the training text yields only (\d+) "
-                         r"pieces; give data vocab_size=\1 or more text", says)
+    found = re.fullmatch(r"data: vocab_size: the space has 4,096 tokens, but the training text yields only (\d+); "
+                         r"give data vocab_size=\1 or more text", says)
     assert found
     assert prepare("lm", {**files["lm"], "vocab_size": found[1]}, vocab_size=4096).space.vocab_size == int(found[1])
-    assert "you asked for 5,000 words" in told(prepare, "lm", {**files["lm"], "vocab_size": 5000}, folder="x")
+    assert "you requested 5,000 tokens" in told(prepare, "lm", {**files["lm"], "vocab_size": 5000}, folder="x")
     assert "vocab_size: 9 is too small" in told(prepare, "lm", {**files["lm"], "vocab_size": 9}, folder="x")
 
 

@@ -21,7 +21,8 @@ def parallel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_parallel_file_is_named_and_left_alone_for_another_task() -> None:
-    assert guess(["train.en"]).notes == ("train.de is read as its parallel file; name the task lm to train on train.en "
+    assert guess(["train.en"]).notes == ("train.de is read as its parallel file; set the task to lm to train on "
+                                         "train.en "
                                          "alone",)
     assert (guess(["train.en"], "lm").task, guess(["train.en"], "lm").data) == ("lm", {"train": "train.en"})
 

@@ -114,7 +114,7 @@ def test_pairs_with_an_empty_side_are_left_out(prepare: Prepare, files: Files, t
     path = tmp_path / "pairs.de"
     path.write_text("\n" + path.read_text("utf-8").split("\n", 1)[1], "utf-8")
     prepared = prepare("translation", {**files["translation"], "valid": tmp_path / "pairs", "test": tmp_path / "pairs"})
-    assert prepared.notes[0] == "1 of 60 pairs of train have an empty side and were left out"
+    assert prepared.notes[0] == "1 of 60 pairs of train have an empty side and were removed"
     assert len(prepared.train) == 59
 
 
@@ -156,7 +156,7 @@ def test_the_hub_says_what_is_wrong(prepare: Prepare, hub: ModuleType, monkeypat
     with pytest.raises(InputError, match="has no column 'words'; it has: text, label, translation"):
         prepare("lm", {"hf": "org/reviews", "text": "words"})
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(InputError, match=r"hf: needs the package datasets; pip install 'paretoformer\[datasets\]'"):
+    with pytest.raises(InputError, match=r"hf: needs the package datasets; run pip install 'paretoformer\[datasets\]'"):
         prepare("lm", {"hf": "org/reviews"})
 
 
@@ -170,7 +170,7 @@ def test_checking_reads_the_data_as_preparing_does(tmp_path: Path, monkeypatch: 
     with pytest.raises(InputError) as caught:
         task.check_data({"train": "/nope.txt", "valid": str(tmp_path)})
     assert [str(fault) for fault in caught.value.faults] == [
-        "train: /nope.txt: no such file", f"valid: {tmp_path}: is a folder; name a file in it"]
+        "train: /nope.txt: no such file", f"valid: {tmp_path}: is a folder; give a file in it"]
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(InputError, match="hf: needs the package datasets"):
         task.check_data({"hf": "org/reviews"})

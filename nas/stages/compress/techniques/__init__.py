@@ -26,9 +26,9 @@ def techniques() -> dict[str, type[Technique]]:
     for plugin in plugins.extensions(__name__, GROUP, lambda module: bool(_declared(module))):
         declared = _declared(plugin.module)
         if len(declared) != 1:
-            raise InputError(plugin.where, f"declares {len(declared)} techniques; a file declares one")
+            raise InputError(plugin.where, f"declares {len(declared)} techniques; a file must declare exactly one")
         if found.setdefault(declared[0].name, declared[0]) is not declared[0]:
-            raise InputError(plugin.where, f"there is a technique {declared[0].name} already; rename it")
+            raise InputError(plugin.where, f"a technique {declared[0].name} already exists; rename it")
     return dict(sorted(found.items()))
 
 
@@ -67,5 +67,5 @@ def make_technique(options: Mapping[str, Any]) -> Technique:
 def _not_its_own(name: str, technique: type[Technique]) -> str:
     owners = [each for each in techniques().values() if name in each.model_fields]
     if not owners:
-        return f"is no option of {Option(technique.name)}{did_you_mean(name, technique.model_fields)}"
+        return f"is not an option of {Option(technique.name)}{did_you_mean(name, technique.model_fields)}"
     return f"belongs to {' and '.join(str(Option(each.name)) for each in owners)}, not to {Option(technique.name)}"

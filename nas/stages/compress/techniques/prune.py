@@ -55,7 +55,7 @@ class PruneWeights(Technique):
             raise InputError(Option("set"), f"rewind_step {self.rewind_step} is not before the last of {recipe.steps} "
                                             "steps")
         if sparsity(model) >= self.share:
-            raise InputError(Option(self.name), f"{sparsity(model):.3g} of its weights are 0 already; take a larger "
+            raise InputError(Option(self.name), f"{sparsity(model):.3g} of its weights are already 0; use a larger "
                                                 "share")
 
     def apply(self, context: CompressionContext) -> Transformer:

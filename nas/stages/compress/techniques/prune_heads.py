@@ -36,11 +36,11 @@ class PruneHeads(Technique):
         return "on request"
 
     def check(self, model: Transformer, recipe: Recipe) -> None:
-        """Refuse what is quantised, or has no head to spare."""
+        """Refuse what is quantised, or has no head to prune."""
         super().check(model, recipe)
         if all(each.n_heads == 1 for _, each in attentions(model).values()):
-            raise InputError(Option(self.name), "no layer has a head to spare; attention and cross_attention can leave "
-                                                "some out, and every layer keeps one")
+            raise InputError(Option(self.name), "no layer has a head to prune: only attention and cross_attention "
+                                                "have heads, and every layer keeps at least one")
         if round(self.share * count_heads(model)) < 1:
             raise InputError(Option(self.name), f"{self.share:g} of {count_heads(model)} heads is less than one")
 
@@ -52,7 +52,7 @@ class PruneHeads(Technique):
         gone = least_important(context.model, scores, round(self.share * count_heads(context.model)))
         if not gone:
             raise InputError(Option(self.name), f"{self.share:g} of {count_heads(context.model)} heads is less than "
-                                                "those that share a key, which go together; take more")
+                                                "one group of heads with a shared key; use a larger share")
         smaller = without(context.model, gone)
         return context.train(smaller) if context.trains else smaller
 

@@ -59,10 +59,10 @@ def test_the_result_can_be_quantised_further_and_exported(subnet: Subnet, capsys
 
 @pytest.mark.parametrize(("options", "says"), [
     (["--product-quantise", "9"], "--product-quantise: 9 is not allowed"),
-    (["--product-quantise", "8"], "--product-quantise: no embedding table has more than 256 rows; take fewer bits"),
+    (["--product-quantise", "8"], "--product-quantise: no embedding table has more than 256 rows; use fewer bits"),
     (["--product-quantise", "4", "--subvector", "0"], "--subvector: 0 is not allowed"),
     (["--int8", "--subvector", "4"], "--subvector: belongs to --product-quantise, not to --int8"),
-    (["--product-quantise", "4", "--set", "steps=3"], "steps: has no effect: nothing is trained"),
+    (["--product-quantise", "4", "--set", "steps=3"], "steps: has no effect without training"),
 ])
 def test_what_cannot_be_is_one_sentence(subnet: Subnet, capsys: Any, options: list[str], says: str) -> None:
     assert says in refused(capsys, "compress", "a/big", *options)

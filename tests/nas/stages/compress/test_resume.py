@@ -58,7 +58,7 @@ def test_two_at_once_are_kept_apart(subnet: Subnet, capsys: Any, monkeypatch: py
     (work,) = Path("runs/a/compressing").iterdir()
     with (work / ".lock").open("a+") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        assert "another process is at work on this compression" in refused(capsys, *argv)
+        assert "another process is using this compression" in refused(capsys, *argv)
     assert stopped(capsys, monkeypatch, [*argv, "--set", "lr=0.5"], 1)[0] == 130
     assert len(list(Path("runs/a/compressing").iterdir())) == 2, "other settings are another training"
     newest = sorted((work / "checkpoints").iterdir())[-1]

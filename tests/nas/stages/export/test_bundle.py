@@ -88,7 +88,7 @@ FOUR = 4
      "h cannot be put into one file"),
     ({"one": "from bundled_package.two import g\ndef f(): return g() + help()\ndef help(): pass",
       "two": "def g(): return help()\ndef help(): pass"}, "help means something else in bundled_package.two"),
-    ({"one": "def g(): pass"}, "f cannot be put into one file: it is not defined at the top of its module"),
+    ({"one": "def g(): pass"}, "f cannot be put into one file: it is not defined at the top level of its module"),
 ])
 def test_what_cannot_be_taken_out(package: Path, modules: dict[str, str], says: str) -> None:
     with pytest.raises(InputError, match=says):

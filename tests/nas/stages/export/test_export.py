@@ -62,7 +62,7 @@ def test_it_is_compared_on_the_data_of_its_run(subnets, capsys):
 
 def test_another_folder(subnet, capsys):
     Path("mine").mkdir()
-    assert "mine: exists and is no export" in refused(capsys, "export", "sub", *FORMAT, "--out", "mine")
+    assert "mine: exists and is not an export" in refused(capsys, "export", "sub", *FORMAT, "--out", "mine")
     assert nas(capsys, "export", "sub", *FORMAT, "--out", "deep/there")[0] == 0
     assert Subnet.open("sub").facts.exports["torch-export"]["folder"] == "deep/there"
     assert not (subnet.path / "exports").exists()

@@ -112,11 +112,12 @@ def test_stopping_and_waiting(capsys, monkeypatch) -> None:
 
 
 def test_a_name_that_is_none_is_told_with_those_there_are(capsys) -> None:
-    assert "nosuch: is no subnet's folder; nas extract" in refused(capsys, "measure", "nosuch", "--device", "made-up")
+    says = refused(capsys, "measure", "nosuch", "--device", "made-up")
+    assert "nosuch: is not the folder of a subnet; nas extract" in says
     Path("runs/other").mkdir(parents=True)
     Path("runs/other/config.yaml").touch()
     says = refused(capsys, "measure", "nosuch", "--device", "made-up")
-    assert "nosuch: is no subnet's folder; runs here: other; nas extract writes subnets" in says
+    assert "nosuch: is not the folder of a subnet; runs here: other; nas extract writes subnets" in says
     ship("a", 1)
     says = refused(capsys, "measure", "firts", "--device", "made-up")
     assert "runs here: first, other; subnets here: first/a; did you mean first?" in says
@@ -124,11 +125,11 @@ def test_a_name_that_is_none_is_told_with_those_there_are(capsys) -> None:
 
 def test_what_cannot_be_measured(capsys) -> None:
     subnet = ship("a", 1)
-    assert "is no measured profile" in refused(capsys, "measure", "first/a", "--device", "made-up")
+    assert "not a measured profile" in refused(capsys, "measure", "first/a", "--device", "made-up")
     assert profile() == 0
     assert nas(capsys, "profile", "raspberry-pi-5-estimated", "--space", "lm-tiny")[0] == 0
     says = refused(capsys, "measure", "first/a", "--device", "raspberry-pi-5-estimated")
-    assert "is estimated from a specification: there is no device to measure on" in says
+    assert "is estimated from a specification; there is no device to measure on" in says
     assert "--phase: 'guess' is not allowed" in refused(capsys, "measure", "first/a", "--device", "made-up",
                                                         "--phase", "guess")
     for family, phase, wrong in (("encoder", "decode", "an encoder does not decode"),
@@ -139,4 +140,4 @@ def test_what_cannot_be_measured(capsys) -> None:
     (subnet.path / "model.safetensors").write_bytes(b"cut short")
     assert "cannot be read" in refused(capsys, "measure", "first/a", "--device", "made-up")
     (RUN / "subnets").rename(RUN / "others")
-    assert "has no subnets yet; nas extract first" in refused(capsys, "measure", "first", "--device", "made-up")
+    assert "has no subnets; run nas extract first" in refused(capsys, "measure", "first", "--device", "made-up")

@@ -74,7 +74,7 @@ def test_a_budget_holds_for_everything_and_a_larger_one_measures_more(clock: dic
 
 def test_a_budget_below_the_least_is_refused_with_the_least(clock: dict[str, float], capsys: Any) -> None:
     says = profile(capsys, "5s", "p", expected=2)["says"]
-    assert "--budget: 5s is too little: profiling made-up for lm-tiny takes at least about " in says
+    assert "--budget: 5s is too short: profiling made-up for lm-tiny takes at least about " in says
     assert "compiling included" in says and not Path("p/profile.yaml").exists()
     least = says.split("at least about ")[1].split()[0]
     assert "5s is too little" in profile(capsys, "5s", "p", expected=2)["says"], "a refused call begins nothing"

@@ -142,7 +142,7 @@ def test_two_processes_do_not_work_on_one_profile(tmp_path: Path, capsys) -> Non
         try:
             assert profile() == 2
             says = capsys.readouterr().err
-            assert f"another process is at work on this profile (process {other.pid} on " in says
+            assert f"another process is using this profile (process {other.pid} on " in says
         finally:
             other.kill()
     with locked(folder, "profile"):  # a killed process leaves nothing locked
@@ -189,8 +189,8 @@ def test_latency_of_an_architecture_part_by_part(capsys) -> None:
     (["profile", "made-up.yaml", "--space", "lm-tiny", "--budget", "soon"], "'soon' is not allowed; allowed: a time"),
     (["profile", "made-up.yaml", "--space", "lm-tiny", "--phase", "warm"], "allowed: prefill, decode"),
     (["profile", "made-up.yaml", "--space", "encoder-small", "--phase", "decode"], "do not decode"),
-    (["profile", "made-up.yaml", "--space", "lm-tiny", "--check"], "is no profile yet"),
-    (["latency", "fridge", "lm-tiny"], "is no measured profile"),
+    (["profile", "made-up.yaml", "--space", "lm-tiny", "--check"], "has no profile"),
+    (["latency", "fridge", "lm-tiny"], "is unknown: not a measured profile"),
     (["profile", "made-up.yaml", "--space", "lm-tiny", "--from", "none.csv"], "none.csv: cannot be read"),
 ])
 def test_mistakes_get_one_sentence(arguments, says: str, capsys) -> None:
@@ -272,7 +272,7 @@ def test_a_check_of_few_models_says_what_it_lacks(capsys) -> None:
     assert profile() == 0
     capsys.readouterr()
     assert profile("--check", "-n", "4") == 0
-    assert "verdict: too few models (4 models; 50 are enough for a verdict: --check -n 50)" in capsys.readouterr().out
+    assert "verdict: too few models (4 models; 50 are enough; run with --check -n 50)" in capsys.readouterr().out
     saved = json.loads(Path("runs/profiles/made-up/check-prefill.json").read_text())
     assert saved["verdict"] == "too few models" and not saved["good"]
 

@@ -67,7 +67,7 @@ def test_a_fit_does_not_replace_measured_units(tmp_path: Path, capsys) -> None:
     assert profile() == 0
     measurements(tmp_path / "times.csv", whole_law)
     assert profile("--from", "times.csv") == 2
-    assert "holds measured units" in capsys.readouterr().err
+    assert "contains measured units" in capsys.readouterr().err
     assert profile("--from", "times.csv", "--check") == 2
 
 

@@ -58,7 +58,7 @@ def test_a_report_with_table_figures_and_picture(capsys, fits, monkeypatch):
     assert (code, err) == (0, "")
     for text in ("each was trained from scratch for 4 steps, the supernet for 6", "5 architectures, all",
                  "of nearly equal MACs", "the supernet's loss", "parameters", "depth",
-                 "two trainings that differ in the seed alone"):
+                 "two trainings that differ only in the seed"):
         assert text in out
     assert fits == [4] * 7  # five, and two of them from a second seed
     rows = table()
@@ -148,7 +148,7 @@ def test_stopped_while_the_supernet_is_evaluated_it_stops(capsys, monkeypatch):
     monkeypatch.setattr(stage, "score", score)
     code, out, err = nas(capsys, *RANK)
     assert (code, err, len(seen)) == (130, "", 2)
-    assert "stopping as soon as possible" in out and "resume with: nas rank a -n 5 --steps 4" in out
+    assert "stopping; press again to abort" in out and "resume with: nas rank a -n 5 --steps 4" in out
     assert not Path("runs/a/rank/ranking.csv").exists()
 
 
@@ -161,7 +161,7 @@ def test_the_warmup_is_the_same_part_of_any_number_of_steps(steps, warmup):
 def test_an_unfinished_run_is_refused_with_the_command_that_finishes_it(capsys):
     Path("runs/a/supernet.safetensors").unlink()
     err = refused(capsys, *RANK)
-    assert "runs/a: its supernet is not trained to the end; run nas train --resume a" in err
+    assert "runs/a: training of the supernet is not finished; run nas train --resume a" in err
     assert not Path("runs/a/rank").exists()
 
 
@@ -184,7 +184,7 @@ def test_a_damaged_result_is_told(capsys):
 @pytest.mark.parametrize(("argv", "says"), [
     (("rank", "a", "-n", "3"), "-n: 3 is not allowed; allowed: 4 or more"),
     (("rank", "a", "-n", "-1"), "-1"),
-    (("rank", "a", "-n", "9999"), "fewer than the 9999 asked for"),
+    (("rank", "a", "-n", "9999"), "fewer than the requested 9999"),
     (("rank", "a", "--steps", "0"), "--steps"),
     (("rank", "b"), "runs/b: is no run; runs here: a"),
     (("rank",), "RUN"),

@@ -77,7 +77,7 @@ def test_a_thin_band_is_not_widened_but_the_spread_takes_more(six):
 
 
 def test_too_small_a_space_is_refused_with_its_size(six):
-    with pytest.raises(InputError, match="six: has 6 distinct architectures, fewer than the 7 asked for"):
+    with pytest.raises(InputError, match="six: has 6 distinct architectures, fewer than the requested 7"):
         choose(six, n=7, seed=0, seq_len=16)
 
 

@@ -87,7 +87,7 @@ class TestResult:
         nas(capsys, *command)
         made = learned(f"{subnet.path}-retrained")
         code, out, _ = nas(capsys, *command)
-        assert code == 0 and "is retrained already" in out
+        assert code == 0 and "is already retrained" in out
         code, out, _ = nas(capsys, *command, "--json")
         assert json.loads(out)["subnets"][0]["folder"] == f"{subnet.path}-retrained"
         assert learned(f"{subnet.path}-retrained") == made
@@ -149,7 +149,7 @@ class TestGoingOn:
         assert "stopped after step 2; resume with: nas retrain" in out and "--set steps=8" in out
         assert interrupted(capsys, monkeypatch, stopped, at=5)[0] == 130
         code, out, _ = nas(capsys, *stopped)
-        assert code == 0 and "going on after step 5 of 8" in out
+        assert code == 0 and "resuming after step 5 of 8" in out
         one, two = learned("runs/a/subnets/straight"), learned("runs/a/subnets/stopped")
         assert one[0] == two[0]
         assert json.loads(one[1])["made"][-1]["metrics"] == json.loads(two[1])["made"][-1]["metrics"]
@@ -160,14 +160,14 @@ class TestGoingOn:
         _, out, _ = interrupted(capsys, monkeypatch, command, at=2)
         printed = out.split("resume with: nas ")[1].split()
         code, out, _ = nas(capsys, *printed)
-        assert code == 0 and "going on after step 2 of 4" in out
+        assert code == 0 and "resuming after step 2 of 4" in out
 
     def test_a_changed_setting_or_input_is_named(self, capsys, monkeypatch, subnet):
         command = ["retrain", str(subnet.path), *sets(steps=4)]
         assert interrupted(capsys, monkeypatch, command, at=2)[0] == 130
         err = refused(capsys, *command, "--set", "temperature=3", "--init", "scratch")
-        assert "is not finished: temperature is 1.0, asked for 3.0; resume it as it was started, delete" in err
-        assert "is not finished: init is inherit, asked for scratch; resume it as it was started, delete" in err
+        assert "is not finished: temperature is 1.0, requested: 3.0; resume it with the same settings, delete" in err
+        assert "is not finished: init is inherit, requested: scratch; resume it with the same settings, delete" in err
         weights = Path("runs/a/supernet.safetensors")
         content = weights.read_bytes()
         weights.write_bytes(content[:-4] + b"\0\0\0\0")
@@ -221,8 +221,8 @@ class TestTop:
 
     def test_options_that_do_not_go_together(self, capsys, subnet):
         assert "--out: names the folder of one result" in refused(capsys, "retrain", "a", "--top", "2", "--out", "x")
-        assert "are for several subnets; add --top" in refused(capsys, "retrain", str(subnet.path), "--ray", "local")
-        assert "is for a cluster; add --ray" in refused(capsys, "retrain", "a", "--top", "2", "--concurrency", "2")
+        assert "need several subnets; add --top" in refused(capsys, "retrain", str(subnet.path), "--ray", "local")
+        assert "needs a cluster; add --ray" in refused(capsys, "retrain", "a", "--top", "2", "--concurrency", "2")
 
 
 FAMILIES = {

@@ -42,4 +42,4 @@ def test_more_than_there_is_room_for_is_refused(capsys, finished):
     finished()
     write_extracted("a")
     err = refused(capsys, "retrain", "a", "--top", "2", "--ray", "local", "--concurrency", "500", "--set=steps=1")
-    assert "--concurrency: 500 workers need as many CPUs" in err
+    assert "--concurrency: 500 workers need one CPU each" in err

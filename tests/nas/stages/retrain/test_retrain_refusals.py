@@ -47,15 +47,15 @@ def refuses(capsys, *argv):
     (["--teacher", "none", "--distill", "attention"], "--distill: attention needs a teacher"),
     (["--theseus", "--distill", "features"], "take --distill logits"),
     (["--init", "warm"], "init: 'warm' is not allowed: input should be 'inherit' or 'scratch'"),
-    (["--teacher", "nobody"], "nobody: is no subnet's folder"),
+    (["--teacher", "nobody"], "nobody: is not the folder of a subnet"),
     (["--set", "temprature=2"], "--set: temprature: unknown setting; allowed: temperature, label_share,"),
     (["--set", "temperature=0"], "temperature: '0' is not allowed: input should be greater than 0"),
     (["--set", "steps=0"], "--set: steps: '0' is not allowed"),
-    (["--set", "strategy=single"], "--set: strategy: is for supernets; a subnet is one architecture"),
+    (["--set", "strategy=single"], "--set: strategy: applies to supernets only; a subnet is one architecture"),
     (["--set", "theseus_share=0.5"], "theseus_share: has no effect without --theseus"),
     (["--distill", "features", "--set", "temperature=2"], "temperature: has no effect without --distill logits"),
     (["--teacher", "none", "--set", "fade=false"], "fade: has no effect without a teacher"),
-    (["--distill", "features", "--set", "layerdrop=0.1"], "layerdrop: leaves out layers that the teacher's"),
+    (["--distill", "features", "--set", "layerdrop=0.1"], "layerdrop: drops layers that are compared"),
     (["--set", "device=abacus"], "device: 'abacus' cannot be used"),
 ])
 def test_options_that_cannot_be(capsys, subnet, options, says):
@@ -75,7 +75,7 @@ def test_a_teacher_with_another_vocabulary(capsys, subnet):
 
 def test_a_teacher_of_other_labels(capsys, subnet):
     teacher = copied(subnet, "other", labels=["good", "bad"])
-    assert "tells other labels" in refuses(capsys, subnet.path, "--teacher", teacher)
+    assert "has other labels" in refuses(capsys, subnet.path, "--teacher", teacher)
 
 
 def test_an_architecture_of_another_space_has_no_supernet_to_learn_from(capsys, subnet):
@@ -95,7 +95,7 @@ def test_an_architecture_of_another_space_has_no_supernet_to_learn_from(capsys, 
 
 def test_the_largest_has_nobody_whose_place_it_could_take(capsys, subnet):
     largest = write_extracted("a", prepare(RunDir.open("a")).space.largest())
-    assert "there is none whose place it could take" in refuses(capsys, largest.path, "--theseus")
+    assert "there is no larger model whose layers it could replace" in refuses(capsys, largest.path, "--theseus")
 
 
 def test_a_damaged_folder(capsys, subnet):
@@ -117,7 +117,7 @@ def test_a_teacher_that_is_damaged(capsys, subnet):
 def test_what_training_would_undo(capsys, subnet):
     folder = copied(subnet, "small")
     (folder / "quantisation.json").write_text('{"scheme": "int8"}', "utf-8")
-    assert f"{folder}: keeps its weights rounded or pruned, which training would undo" in refuses(capsys, folder)
+    assert f"{folder}: has quantised or pruned weights, which training would undo" in refuses(capsys, folder)
 
 
 def test_a_result_that_exists(capsys, subnet):
@@ -127,7 +127,7 @@ def test_a_result_that_exists(capsys, subnet):
 
 def test_a_place_where_nothing_can_be_made(capsys, subnet):
     err = refuses(capsys, subnet.path, "--out", "text.txt/mine")
-    assert "text.txt/mine: cannot be written: nothing can be made in" in err
+    assert "text.txt/mine: cannot be written: text.txt is not writable" in err
 
 
 def test_a_disk_that_is_full_at_the_end(capsys, monkeypatch, subnet):
@@ -147,7 +147,7 @@ def test_a_disk_that_is_full_at_the_end(capsys, monkeypatch, subnet):
 
 def test_a_supernet_that_is_not_trained(capsys, subnet):
     Path("runs/a/supernet.safetensors").unlink()
-    assert "its supernet is not trained to the end; run nas train --resume runs/a" in refuses(capsys, subnet.path)
+    assert "training of the supernet is not finished; run nas train --resume runs/a" in refuses(capsys, subnet.path)
     assert nas(capsys, "retrain", str(subnet.path), "--teacher", "none", "--set", "steps=1")[0] == 0
 
 

@@ -43,7 +43,7 @@ def test_what_does_not_decode_is_refused_in_a_sentence() -> None:
     space = load_space("encoder-small")
     prices, measure = Prices({}, space.context), parse_limit("cache_bytes=64kB", {}).measure
     assert "cache_bytes" not in prices.all_of(space.smallest())
-    with pytest.raises(InputError, match="cache_bytes: the family encoder does not decode, so it has no cache"):
+    with pytest.raises(InputError, match="cache_bytes: the family encoder does not decode and has no cache"):
         prices.values([measure], [space.smallest()])
     with pytest.raises(InputError, match="length: 99999 is not allowed"):
         cache_bytes(load_space("lm-tiny").smallest(), 99999)
@@ -67,5 +67,5 @@ def test_it_is_an_objective_and_a_limit_of_a_search(searchable: RunDir, capsys: 
     assert "bytes of the decoding cache" in Path("runs/a/report.html").read_text("utf-8")
     said = refused(capsys, "search", "a", "--fresh", "--objective", "loss", "--max", "cache_bytes=1")
     assert "cache_bytes <= 1 B: the least there is" in said
-    assert "allowed: a number from 0 on with no unit, b, kb" in refused(
+    assert "allowed: a number >= 0 with no unit, b, kb" in refused(
         capsys, "search", "a", "--fresh", "--objective", "loss", "--max", "cache_bytes=5ms")

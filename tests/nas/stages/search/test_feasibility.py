@@ -78,7 +78,7 @@ def test_limits_that_exclude_each_other_say_what_comes_nearest(searchable: RunDi
     latency, params = Measure("latency", "one"), Measure("params")
     alone = {each.measure: each for each in assess(space, prices, (latency, params), ()).ranges}
     limits = [Limit(latency, alone[latency].least), Limit(params, alone[params].greatest, at_least=True)]
-    with pytest.raises(InputError, match="though each can be had alone; the nearest: latency:one="):
+    with pytest.raises(InputError, match="although each alone can be met; the nearest: latency:one="):
         assess(space, prices, (), limits).check(space.name)
     met = assess(space, prices, (), [Limit(params, alone[params].median)])
     met.check(space.name)

@@ -53,7 +53,7 @@ def test_a_search_marks_what_rests_on_interpolated_prices(half, capsys):
     assert out.count("~") >= len(front) + 3 and "~ partly interpolated or estimated" in out
     n = len(front)
     assert re.search(rf"latency:half of {n} of {n} architectures on the front rests on interpolated prices "
-                     r"\(\d+ to \d+ % of the latency\); to measure more units run nas profile half --space runs/a "
+                     r"\(\d+ to \d+ % of the latency\); to measure more units, run nas profile half --space runs/a "
                      r"--budget 10m", err)
     assert all(0 < float(row[COLUMN]) < 1 for row in rows())
     assert all("1 layer" in line or "2 layers" in line for line in out.splitlines() if re.match("[0-9a-f]{12} ", line))

@@ -147,7 +147,7 @@ def test_what_goes_wrong_with_an_architecture_is_told_and_the_search_goes_on(her
     reasons = {trial.user_attrs["key"]: trial.user_attrs["reason"] for trial in told if trial.state == TrialState.FAIL}
     assert done and search.done == 12
     died, *others = [reasons[key] for key in keys[:4]]
-    assert re.fullmatch(r"the worker died over it \d times: its process was killed, for lack of memory perhaps", died)
+    assert re.fullmatch(r"the worker died on it \d times: its process was killed, perhaps because memory ran out", died)
     assert others == ["RuntimeError: a bad day", "MemoryError", "a value is not finite"]
     assert len(reasons) == 4
     assert "".join(capfd.readouterr()) == ""

@@ -90,7 +90,7 @@ def test_a_killed_search_goes_on_as_if_it_had_not_been(searchable: RunDir, capsy
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         first = False
     code, out, err = nas(capsys, "search", "a")
-    assert (code, err) == (0, "") and "going on after" in out
+    assert (code, err) == (0, "") and "resuming after" in out
     assert Path("runs/a/trials.csv").read_bytes() == whole
     objectives, space = [Measure("loss"), Measure("latency", "one")], fitted_space(searchable)
     assert len(read_trials(Path("runs/a/study.journal"), objectives, space)) == 24, "nothing unfinished is on the disk"
@@ -137,11 +137,11 @@ def test_more_goes_on_and_another_question_is_refused(searchable: RunDir, capsys
     searched(capsys)
     before = rows()
     code, out, _ = nas(capsys, "search", "a", "--more", "6")
-    assert code == 0 and "going on after 24 of 30 trials" in out
+    assert code == 0 and "resuming after 24 of 30 trials" in out
     assert rows()[:24] == before and len(rows()) == 30
     says = refused(capsys, "search", "a", "--seed", "3", "--device", "two")
-    assert "seed is 0 in the search, asked for 3" in says and "start over with --fresh" in says
-    assert "devices is one in the search, asked for two" in says
+    assert "seed is 0 in the search, requested: 3" in says and "start over with --fresh" in says
+    assert "devices is one in the search, requested: two" in says
     assert "has not been searched; --more resumes" in _refused_after_moving(capsys)
 
 
@@ -179,12 +179,12 @@ def test_what_cannot_be_is_told_before_anything_runs(searchable: RunDir, capsys:
     assert not Path("runs/a/study.journal").exists()
     assert "is unknown; allowed: gp, nsga2" in refused(capsys, "search", "a", "--sampler", "best")
     says = refused(capsys, "search", "a", "--device", "three")
-    assert "three: is unknown: it is no measured profile, no shipped device" in says and "nas profile" not in says
+    assert "three: is unknown: not a measured profile, a shipped device" in says and "nas profile" not in says
     assert "profiles here: one, two; shipped devices: a100-estimated," in says
     assert "did you mean cpu?" in refused(capsys, "search", "a", "--device", "cpux")
     says = refused(capsys, "search", "a", "--device", "cpu")
-    assert "cpu: is no measured profile yet; profiles here: one, two; make one with nas profile cpu --space" in says
-    assert "needs one of quality" in refused(capsys, "search", "a", "--objective", "params")
+    assert "cpu: has no measured profile; profiles here: one, two; create one with nas profile cpu --space" in says
+    assert "needs a quality objective" in refused(capsys, "search", "a", "--objective", "params")
     assert "is no run" in refused(capsys, "search", "b")
     assert "has not been searched; run nas search a" in refused(capsys, "pareto", "a")
 
@@ -210,7 +210,7 @@ def test_a_device_that_was_profiled_later_gets_a_front(searchable: RunDir, capsy
     from nas.core import evaluation as train
 
     searched(capsys)
-    assert "is no measured profile" in refused(capsys, "pareto", "a", "--device", "late")
+    assert "not a measured profile" in refused(capsys, "pareto", "a", "--device", "late")
     write_profile(train.prepare(searchable).space, "late", seed=5)
     code, out, _ = nas(capsys, "pareto", "a", "--device", "late", "--json")
     found = json.loads(out)["fronts"]["late"]
@@ -228,8 +228,9 @@ def test_a_device_that_was_profiled_anew_has_one_set_of_costs(searchable: RunDir
     write_profile(train.prepare(searchable).space, "one", seed=5)
     code, out, err = nas(capsys, "pareto", "a", "--json")
     found = {each["key"]: each["costs"]["latency:one"] for each in json.loads(out)["fronts"]["one"]}
-    assert err == ("nas: warning: the profile of one changed since the search: its costs are today's; nas search a "
-                   "--fresh searches with them\n")
+    assert err == ("nas: warning: the profile of one changed since the search; costs are from the current profile; nas "
+                   "search a "
+                   "--fresh searches again with them\n")
     assert found and all(value != before[key] for key, value in found.items())
     assert Path("runs/a/pareto.json").read_text("utf-8") == kept  # the search's own
     most = min(found.values())
@@ -317,14 +318,14 @@ def test_a_failed_start_leaves_the_older_search_where_it_is(searchable: RunDir, 
         refused(capsys, "search", "a", "--fresh", *wrong)
     assert "is unknown; allowed" in refused(capsys, "search", "a", "--sampler", "best"), "not: start anew"
     assert Path("runs/a/trials.csv").read_bytes() == before and not Path("runs/a/searches").exists()
-    assert "are for a cluster; add --ray" in refused(capsys, "search", "a", "--concurrency", "2")
+    assert "need a cluster; add --ray" in refused(capsys, "search", "a", "--concurrency", "2")
     assert "give it or --trials" in refused(capsys, "search", "a", "--more", "2", "--trials", "9")
 
 
 def test_limits_on_quality_count_everywhere(searchable: RunDir, capsys: Any) -> None:
     out = searched(capsys, "--max", "loss=0.1")
-    assert "no architecture was found within all limits" in out
-    assert "loss <= 0.1000: the best reached is" in out and "front 0" in out
+    assert "no architecture within all limits was found" in out
+    assert "loss <= 0.1000: the best value is" in out and "front 0" in out
     data = json.loads(Path("runs/a/pareto.json").read_text("utf-8"))
     assert data["front"] == [] and set(data["hypervolume"]) == {0.0}
     assert not any(row["estimated"] == "1" for row in rows()), "nobody within the limits to race"
@@ -368,6 +369,6 @@ def test_trials_beyond_what_the_limits_allow_are_told(searchable: RunDir, capsys
     assert (code, err) == (0, "")
     known = [row["key"] for row in rows() if row["state"] == "COMPLETE"]
     assert len(set(known)) < 50
-    assert f"{len(known) - len(set(known))} of 60 trials came to an architecture that was known already" in out
+    assert f"{len(known) - len(set(known))} of 60 trials repeated a known architecture" in out
     head, *_, limited, _ = [line.split() for line in out.splitlines() if line.strip()][:3]
     assert head[-2:] == ["within", "it"] and "<=" in " ".join(limited)

@@ -28,7 +28,7 @@ def test_a_training_that_logged_nothing_yet_is_as_far_as_its_checkpoint(here: Pa
     argv = options("b", log_every=50, evaluate_every=50)
     assert interrupted(capsys, monkeypatch, argv, at=3)[0] == 130
     code, out, _ = nas(capsys, "watch", "b", "--once")
-    assert code == 0 and "3 of 6 steps" in out and "no losses were logged yet" in out and "nothing was" not in out
+    assert code == 0 and "3 of 6 steps" in out and "no losses logged yet" in out and "nothing was" not in out
 
 
 def test_a_run_is_shown_as_it_stands(searchable: RunDir, capsys: Any) -> None:

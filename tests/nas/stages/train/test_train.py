@@ -156,8 +156,8 @@ class TestResume:
         before, rows = state("a"), metrics("a")
         code, out, err = nas(capsys, "train", "--resume", "a")
         assert (code, err) == (0, "")
-        assert "runs/a is trained to the end already: nothing is left to train" in out and "going on" not in out
-        assert "trained for 6 steps" in out and "what is next: nas search a" in out
+        assert "runs/a is already fully trained" in out and "resuming" not in out
+        assert "trained for 6 steps" in out and "next: nas search a" in out
         assert (state("a"), metrics("a")) == (before, rows)
 
     def test_weights_that_were_lost_are_written_again(self, capsys, finished):
@@ -174,13 +174,13 @@ class TestResume:
         assert nas(capsys, "train", "--resume", "a")[0] == 0
 
     @pytest.mark.parametrize(("argv", "says"), [
-        (("--set", "steps=9"), "runs/a: steps is 6 in the run, asked for 9; to change it, start a new run"),
-        (("--set", "lr=0.5"), "lr is 0.01 in the run, asked for 0.5"),
-        (("--data", "train=other.txt"), "data.train is text.txt in the run, asked for other.txt"),
-        (("--data", "limit=5"), "data.limit is not given in the run, asked for 5"),
-        (("--space", "lm-tiny"), "space is space.yaml in the run, asked for lm-tiny"),
-        (("--task", "translation"), "task is lm in the run, asked for translation"),
-        (("--run", "b"), "--run: goes with a new run; --resume a already names one"),
+        (("--set", "steps=9"), "runs/a: steps is 6 in the run, requested: 9; to change it, start a new run"),
+        (("--set", "lr=0.5"), "lr is 0.01 in the run, requested: 0.5"),
+        (("--data", "train=other.txt"), "data.train is text.txt in the run, requested: other.txt"),
+        (("--data", "limit=5"), "data.limit is not given in the run, requested: 5"),
+        (("--space", "lm-tiny"), "space is space.yaml in the run, requested: lm-tiny"),
+        (("--task", "translation"), "task is lm in the run, requested: translation"),
+        (("--run", "b"), "--run: is for a new run; --resume a already names one"),
     ])
     def test_what_decides_the_weights_cannot_change(self, capsys, argv, says, finished):
         finished()

@@ -16,7 +16,7 @@ def test_a_name_is_taken_once(capsys, finished):
     finished()
     before = state("a")
     err = refused(capsys, *options("a", seed=1))
-    assert "runs/a: exists; resume it with nas train --resume a, or take another name" in err
+    assert "runs/a: exists; resume it with nas train --resume a, or choose another name" in err
     assert state("a") == before
 
 
@@ -42,7 +42,7 @@ def test_a_folder_of_other_things_is_left_alone(capsys, here):
     (mine / "space.yaml").write_text("mine", "utf-8")
     before = {path: path.is_file() and path.read_bytes() for path in mine.rglob("*")}
     for argv in (options("./project"), [*options("./project"), "--data", "limit=nonsense"]):
-        assert "project: holds other files (data, space.yaml); take another name" in refused(capsys, *argv)
+        assert "project: holds other files (data, space.yaml); choose another name" in refused(capsys, *argv)
         assert {path: path.is_file() and path.read_bytes() for path in mine.rglob("*")} == before
 
 
@@ -73,8 +73,8 @@ def test_missing_options(capsys, left_out, says):
     (("--set", f"seed={2**63}"), "seed: '9223372036854775808' is not allowed: input should be less than"),
     (("--set", "strategy=sandwitch"), "strategy: 'sandwitch' is not allowed: input should be 'sandwich', 'balanced'"),
     (("--set", "checkpointing=maybe"), "checkpointing: 'maybe' is not allowed: input should be a valid boolean"),
-    (("--set", "keep"), "--set: 'keep' has to be KEY=VALUE"),
-    (("--set", "=3"), "--set: '=3' has to be KEY=VALUE"),
+    (("--set", "keep"), "--set: 'keep' must be KEY=VALUE"),
+    (("--set", "=3"), "--set: '=3' must be KEY=VALUE"),
     (("--set", "steps=7"), "--set: steps: is given twice"),
     (("--data", "train=x"), "--data: train: is given twice"),
     (("--data", "colour=red"), "colour: unknown; allowed: train,"),

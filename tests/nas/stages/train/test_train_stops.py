@@ -31,7 +31,7 @@ class TestStopping:
         before = signal.getsignal(number)
         code, out, err = interrupted(capsys, monkeypatch, options("a", checkpoint_every=100), at=3, number=number)
         assert (code, err) == (130, "")
-        assert "stopping as soon as possible; once more aborts" in out
+        assert "stopping; press again to abort" in out
         assert "stopped after step 3; resume with: nas train --resume a\n" in out
         assert newest_step(Path("runs/a/checkpoints")) == 3
         assert not Path("runs/a/supernet.safetensors").exists()
@@ -42,7 +42,7 @@ class TestStopping:
         assert interrupted(capsys, monkeypatch, options("stopped", **LIVELY), at=3)[0] == 130
         assert interrupted(capsys, monkeypatch, ["train", "--resume", "stopped"], at=7)[0] == 130
         code, out, _ = nas(capsys, "train", "--resume", "stopped")
-        assert code == 0 and "going on after step 7 of 9" in out
+        assert code == 0 and "resuming after step 7 of 9" in out
         assert state("stopped") == state("straight")
         rows = [[row for row in metrics(run) if row[1] != "train/tokens_per_s"] for run in ("stopped", "straight")]
         assert rows[0] == rows[1]
@@ -126,7 +126,7 @@ class TestTrouble:
         monkeypatch.setattr(type(tasks.get("lm")), "evaluate", evaluate)
         assert "evaluation after step 2: out of memory; lower batch_size (it is 2" in refused(capsys, *options("b"))
         err = refused(capsys, "evaluate", "a")
-        assert "out of memory; end other programs, or train with a batch_size below 2" in err
+        assert "out of memory; close other programs, or train with a batch_size below 2" in err
         assert "evaluation after step 1: out of memory" in refused(capsys, "rank", "a", "-n", "4", "--steps", "1")
 
     def test_gradients_that_are_never_finite_are_told(self, capsys):
@@ -152,11 +152,11 @@ class TestTrouble:
         path = Path("runs/a/checkpoints/step-00000006/state.safetensors")
         path.write_bytes(path.read_bytes()[:1000])
         err = refused(capsys, "train", "--resume", "a")
-        assert str(path) in err and "delete its folder to resume from the checkpoint before" in err
+        assert str(path) in err and "delete its folder to resume from the previous checkpoint" in err
         shutil.rmtree(path.parent)
         Path("runs/a/supernet.safetensors").unlink()
         code, out, _ = nas(capsys, "train", "--resume", "a")
-        assert code == 0 and "going on after step 4 of 6" in out
+        assert code == 0 and "resuming after step 4 of 6" in out
 
     @pytest.mark.parametrize(("content", "says"), [
         (b"training: [1, 2", "config.yaml: not valid YAML"),
@@ -204,7 +204,7 @@ class TestLock:
     def test_a_run_is_made_by_one_process_only(self, capsys):
         Path("runs/a").mkdir(parents=True)
         with RunDir("a").locked():
-            assert "runs/a: another process is at work on this run" in refused(capsys, *options("a"))
+            assert "runs/a: another process is using this run" in refused(capsys, *options("a"))
         assert [path.name for path in Path("runs/a").iterdir()] == [".lock"]
         assert nas(capsys, *options("a"))[0] == 0
 
@@ -217,7 +217,7 @@ class TestLock:
         assert ready.wait(60)
         config = Path("runs/a/config.yaml").read_bytes()
         for argv in (["train", "--resume", "a", "--set", "keep=7"], ["rank", "a", "-n", "4"]):
-            assert "runs/a: another process is at work on this run" in refused(capsys, *argv)
+            assert "runs/a: another process is using this run" in refused(capsys, *argv)
         assert Path("runs/a/config.yaml").read_bytes() == config
         other.kill()
         other.join(60)

@@ -112,7 +112,7 @@ def test_classes_are_those_of_the_evaluation(subnets: dict[str, Path], capsys: A
     assert "the beginning is read" in nas(capsys, "classify", folder, long)[2]
     facts = subnet.facts.model_copy(update={"labels": ("one",)})
     subnet.write_facts(facts)
-    assert "names 1 classes, the model knows 2" in refused(capsys, "classify", folder, "a")
+    assert "lists 1 classes, the model has 2" in refused(capsys, "classify", folder, "a")
 
 
 def test_translations_are_those_of_the_evaluation(subnets: dict[str, Path], capsys: Any) -> None:
