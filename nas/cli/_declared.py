@@ -32,9 +32,8 @@ class CompressCommand(LoggedCommand):
             own = _by_field({name: technique.settings() for name, technique in _techniques().items()})
             listed = ", ".join(f"{field} (of {names})" for field, names in own.items())
             _param(self, "settings").help = (
-                f"A setting, several times: {listed}, or one of the training, which nas settings lists. Where not "
-                "given, a training has a tenth of the run's steps and less of its lr; steps=0 leaves it out where the "
-                "technique can do without.")
+                f"Setting, repeatable: {listed}, or a training setting (see nas settings). Default: those of the run, "
+                "with a tenth of its steps and a lower lr; steps=0 skips training if the technique allows it.")
         return super().get_params(ctx)
 
     def invoke(self, ctx: Any) -> Any:

@@ -17,7 +17,7 @@ from search_spaces.errors import Command, Option
 from search_spaces.files.reading import read_yaml
 
 FREE = ("trials", "inputs")
-"""What may change when a search goes on, or is compared for itself."""
+"""What may change when a search is resumed, or is compared separately."""
 
 
 class SearchConfig(BaseModel):
@@ -25,20 +25,21 @@ class SearchConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_version: Literal[1] = Field(1, description="of these keys")
-    objectives: tuple[str, ...] = Field(("loss",), min_length=1, description="what is minimised, or maximised where "
-                                        "more is better: metrics of the task and costs")
-    max: tuple[str, ...] = Field((), description="limits, such as latency:cpu=12ms")
-    min: tuple[str, ...] = Field((), description="limits from below")
-    devices: tuple[str, ...] = Field((), description="profiled devices; each gets a front of its own")
-    sampler: str = Field("predictor", description="who proposes architectures")
-    trials: int = Field(200, ge=1, description="architectures to evaluate")
-    seed: int = Field(0, description="the same seed visits the same architectures")
-    limit: int | None = Field(256, ge=1, description="validation examples that each is evaluated on; null: all")
-    batch_size: int | None = Field(None, ge=1, description="examples evaluated at a time; null: a fast number")
-    race: bool = Field(True, description="whether the evaluation of what is clearly dominated ends early")
-    warm_start: tuple[str, ...] = Field((), description="what to begin with: runs, architectures, published")
-    inputs: dict[str, str] = Field(default_factory=dict, description="digests of what the search reads; written by it")
+    schema_version: Literal[1] = Field(1, description="schema version of this file")
+    objectives: tuple[str, ...] = Field(("loss",), min_length=1, description="metrics of the task and costs, each "
+                                        "minimised or maximised according to its kind")
+    max: tuple[str, ...] = Field((), description="upper limits, such as latency:cpu=12ms")
+    min: tuple[str, ...] = Field((), description="lower limits")
+    devices: tuple[str, ...] = Field((), description="profiled devices; each gets its own front")
+    sampler: str = Field("predictor", description="sampling algorithm")
+    trials: int = Field(200, ge=1, description="number of architectures to evaluate")
+    seed: int = Field(0, description="random seed; the same seed proposes the same architectures")
+    limit: int | None = Field(256, ge=1, description="validation examples per evaluation; null: all")
+    batch_size: int | None = Field(None, ge=1, description="batch size of evaluations; null: a fast one")
+    race: bool = Field(True, description="whether to stop evaluating clearly dominated architectures early")
+    warm_start: tuple[str, ...] = Field((), description="architectures to start with: runs, architectures, published")
+    inputs: dict[str, str] = Field(default_factory=dict, description="digests of the search's inputs; written by the "
+                                                                     "search")
 
     def to_yaml(self) -> str:
         """The config as it is kept."""

@@ -21,19 +21,19 @@ class DevicePart(_Part):
     """A device to profile, to search for and to measure on."""
 
     device: str = Field(description="a shipped device (see nas devices) or a YAML file")
-    budget: str = Field("3m", description="time for the whole profile, compiling included")
-    check: int = Field(0, ge=0, description="whole models that predictions are compared with; 0: none")
+    budget: str = Field("3m", description="time budget of the whole profile, compiling included")
+    check: int = Field(0, ge=0, description="number of whole models to compare predictions with; 0: none")
 
 
 class PickPart(_Part):
     """Which architectures go on from the search; see nas extract."""
 
-    max: tuple[str, ...] = Field((), description="limits, such as latency:cpu=12ms; the best within them")
-    min: tuple[str, ...] = Field((), description="limits from below")
+    max: tuple[str, ...] = Field((), description="upper limits, such as latency:cpu=12ms; selects the best within them")
+    min: tuple[str, ...] = Field((), description="lower limits")
     knee: bool = Field(False, description="the knee of the front")
-    top: int | None = Field(None, ge=1, description="so many of the best")
+    top: int | None = Field(None, ge=1, description="number of best architectures")
     all_pareto: bool = Field(False, description="the whole front")
-    device: str | None = Field(None, description="whose front is meant")
+    device: str | None = Field(None, description="device whose front is used")
 
     def choice(self) -> Choice:
         """The same as the extraction takes it. Raises InputError where it is not one way to choose."""
@@ -46,10 +46,10 @@ class PickPart(_Part):
 class RetrainPart(_Part):
     """How what was picked is trained on its own; see nas retrain."""
 
-    init: Literal["inherit", "scratch"] = Field("inherit", description="where the weights start")
+    init: Literal["inherit", "scratch"] = Field("inherit", description="initial weights")
     teacher: str = Field("supernet", description="supernet, none, or a subnet's folder")
-    distill: str | None = Field(None, description="logits, features, attention, with commas between")
-    theseus: bool = Field(False, description="layers replace those of a larger model one by one")
+    distill: str | None = Field(None, description="logits, features, attention, separated by commas")
+    theseus: bool = Field(False, description="replace the layers of a larger model one by one (BERT-of-Theseus)")
     training: dict[str, Any] = Field(default_factory=dict, description="settings, as nas settings lists them")
 
     def request(self, subnet: str) -> RetrainRequest:
@@ -75,20 +75,21 @@ class PipelineConfig(_Part):
     """Everything that `nas run` does."""
 
     schema_version: Literal[1] = 1
-    run: str = Field(description="the run's name: everything goes to runs/NAME")
+    run: str = Field(description="name of the run; everything is written to runs/NAME")
     space: str = Field(description="a shipped space or a YAML file")
     task: str = Field(description="lm, classification or translation")
-    data: DataOptions = Field(default_factory=dict, description="as nas train takes them; none for the sample data")
+    data: DataOptions = Field(default_factory=dict, description="data options, as for nas train; none for the bundled "
+                                                                "sample data")
     training: dict[str, Any] = Field(default_factory=dict, description="settings, as nas settings lists them")
     devices: tuple[DevicePart, ...] = Field((), description="devices to profile, search for and measure on")
-    search: dict[str, Any] = Field(default_factory=dict, description="trials, max, sampler, ... as nas search has them")
+    search: dict[str, Any] = Field(default_factory=dict, description="trials, max, sampler, ... as for nas search")
     pick: tuple[PickPart, ...] = Field((PickPart(knee=True),), min_length=1,
-                                       description="which architectures go on; one choice, or a list of them")
-    retrain: RetrainPart | None = Field(RetrainPart(), description="how they are trained on; null: not at all")
-    plain: bool = Field(False, description="whether the space's smallest and largest are trained from scratch, for as "
-                                           "many steps as supernet and retraining together, for comparison")
-    export: tuple[ExportPart, ...] = Field((), description="formats to ship them in")
-    measure: bool = Field(True, description="whether they are timed on every device that is not estimated")
+                                       description="which architectures to extract; one selection, or a list of them")
+    retrain: RetrainPart | None = Field(RetrainPart(), description="how to retrain them; null: no retraining")
+    plain: bool = Field(False, description="whether to train the space's smallest and largest from scratch for "
+                                           "comparison, for as many steps as supernet and retraining together")
+    export: tuple[ExportPart, ...] = Field((), description="export formats")
+    measure: bool = Field(True, description="whether to measure them on every device that is not estimated")
 
     @field_validator("data", mode="before")
     @classmethod

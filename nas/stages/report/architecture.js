@@ -1,4 +1,4 @@
-// One or two architectures: the drawing, what they cost, and where the time goes.
+// One or two architectures: drawing, costs and latency breakdown.
 const selected = ["", ""];
 const NAMES = {attends: "attention", convolves: "convolution", deep: "DeLighT unit", cross: "cross-attention",
                ffn: "feed-forward", other: "another mixer", end: "embedding, norm, head", overhead: "overhead"};
@@ -51,7 +51,7 @@ function showPanes() {
   const has = name => byId("panes").querySelector(`.arch .${name}`);
   byId("legend").replaceChildren(...inks([
     ...Object.keys(NAMES).filter(name => drawn.has(name)).map(name => [name, NAMES[name], name]),
-    ...(has("again") ? [["again", "the same weights again", "end"]] : []),
+    ...(has("again") ? [["again", "shared weights", "end"]] : []),
     ...(has("gone") ? [["gone", "a slot left out", "end"]] : [])]));
 }
 
@@ -74,7 +74,7 @@ function pane(key, i) {
                                    "aria-label": "Latency of each layer"}) : null));
 }
 
-// Drawings are made of escaped texts only, see nas/stages/report/svg.py.
+// Drawings contain only escaped text; see nas/stages/report/svg.py.
 const drawing = key => document.importNode(
   new DOMParser().parseFromString(DATA.archs[key].svg, "text/html").querySelector("svg"), true);
 
@@ -88,7 +88,7 @@ function showParts(key, i) {
   const parts = DATA.parts[name][key], total = parts.reduce((sum, part) => sum + part[3], 0);
   const unmeasured = part => Boolean(part[4]) && part[4] !== "measured";
   const rest = parts.filter(unmeasured).reduce((sum, part) => sum + part[3], 0) / total;
-  byId(`parts-says-${i}`).textContent = `Where ${show(name, total, rest)} of ${measure(name).label} go` +
+  byId(`parts-says-${i}`).textContent = `Breakdown of ${measure(name).label}: ${show(name, total, rest)}` +
     (rest ? `; hatched: ${percent(rest, 0)} of it, interpolated or estimated` : "");
   const places = [...new Set(parts.map(part => part[0]))], div = byId(`parts-${i}`);
   div.style.height = `${24 * places.length + 84}px`;

@@ -1,4 +1,4 @@
-// The front: choose a device, a cost and a quality, limit the cost; the chart, the table and the rest follow.
+// The front: select a device, a cost, a quality and a limit; updates the chart, the table and the text.
 const search = DATA.search;
 const view = {quality: null, cost: null, limit: Infinity, order: null};
 const NO_DEVICE = "any";
@@ -15,8 +15,8 @@ function setUpFront() {
   byId("front-says").textContent = says + (search.limits.length ? ` within ${search.limits.join(", ")}.` : ".");
   const ends = search.points.some(point => /smallest|largest/.test(point.mark));
   byId("front-named").hidden = !search.points.some(point => point.mark);
-  byId("front-named").textContent = "Named are the ends of the space and published architectures that lie in it." +
-    (ends ? " Smallest and largest have every dimension at its least and greatest; they need not be the fastest and " +
+  byId("front-named").textContent = "Labels: the smallest and largest architectures of the space, and published architectures in it." +
+    (ends ? " Smallest and largest have every dimension at its minimum and maximum; they need not be the fastest and " +
             "the slowest." : "");
   byId("limit").addEventListener("input", event => {
     view.limit = Number(event.target.value) >= Number(event.target.max) ? Infinity : Number(event.target.value);
@@ -60,20 +60,20 @@ function showFront() {
   byId("limit").setAttribute("aria-valuetext", said);
   const points = frontPoints(), kept = points.filter(within);
   byId("front-count").textContent = `${kept.length} of ${points.length} architectures on this front` +
-    (search.objectives.includes(view.cost) ? "" : "; the search did not look for this cost") +
-    ". Choose one in the chart or the table to draw it.";
+    (search.objectives.includes(view.cost) ? "" : "; this cost was not an objective of the search") +
+    ". Select one in the chart or the table to draw it.";
   const alone = ["inherit", "scratch"].some(how => trainedModels(how).length);
   byId("front-judged").textContent = alone && search.judged !== DATA.whole
     ? `The ${view.quality} of points of the search is on ${search.judged}; that of retrained models and of models ` +
-      `from scratch is on ${DATA.whole}, so small differences between the two kinds mean nothing.`
+      `from scratch is on ${DATA.whole}, so small differences between the two are not significant.`
     : `Every ${view.quality} is on ${search.judged}.`;
   if (trainedModels("inherit").concat(trainedModels("scratch")).some(isBeyond(qualityRange())))
-    byId("front-judged").textContent += " Triangles at the edge stand for models beyond this chart.";
+    byId("front-judged").textContent += " Triangles at the edge mark models outside this chart.";
   const note = search.unmeasured[`${view.quality} ${view.cost}`];
   byId("front-unmeasured").hidden = !note;
   byId("front-unmeasured").textContent = note || "";
   byId("front-chart").setAttribute("aria-label",
-    `${measure(view.quality).label} over ${measure(view.cost).label}; the table below has the same points`);
+    `${measure(view.quality).label} over ${measure(view.cost).label}; the table below lists the same points`);
   draw("front-chart", frontChart);
   showTable(kept);
   fillSelects();
@@ -84,8 +84,8 @@ const hover = point => [`<b>${short(point.key)}</b>${point.mark ? " · " + esc(p
   ...search.qualities.map(name => `${esc(name)} ${show(name, point.metrics[name])}`),
   `on ${esc(search.judged)}`, ...search.costs.map(name => `${esc(measure(name).label)} ${costOf(point, name)}` +
     (point.unmeasured[name] ? `, ${percent(point.unmeasured[name], 0)} not measured` : "")),
-  wrapped(point.line), point.estimated ? "<i>an estimate: a race ended its evaluation</i>" : "",
-  point.allowed ? "" : "<i>beyond a limit of the search</i>"].filter(Boolean).join("<br>");
+  wrapped(point.line), point.estimated ? "<i>estimated: evaluation stopped early</i>" : "",
+  point.allowed ? "" : "<i>violates a limit of the search</i>"].filter(Boolean).join("<br>");
 
 function scatter(points, name, marker, more = {}) {
   return {type: "scatter", mode: "markers", name, x: points.map(point => point.costs[view.cost]),
@@ -126,7 +126,7 @@ function frontChart() {
     yaxis: {title: axisTitle(view.quality), ...(heights ? {range: heights} : {})}}};
 }
 
-// The range of what the search found, where models trained on their own lie so far off that they would squeeze it.
+// The range of the search results, if models trained separately are so far off that they would compress the axis.
 function qualityRange() {
   const others = ["inherit", "scratch"].flatMap(how => trainedModels(how)).map(each => each.quality);
   const found = search.points.map(point => point.metrics[view.quality]);
@@ -136,7 +136,7 @@ function qualityRange() {
   return [low - .12 * (high - low || 1), high + .12 * (high - low || 1)];
 }
 
-// Subnets after a training of their own, on the whole validation split; where their latency was measured, that counts.
+// Retrained subnets, evaluated on the whole validation split; with their measured latency if there is one.
 function trainedModels(how) {
   return DATA.picked.filter(each => each.trained === how && each.costs[view.cost] !== undefined)
     .map(each => ({...each, quality: each.steps.at(-1).metrics[view.quality], ...latencyOf(each)}))
@@ -152,7 +152,7 @@ function latencyOf(each) {
 // -1 for a model below the range of a chart, 1 for one above it, 0 for one within it.
 const isBeyond = range => ({quality}) => !range ? 0 : quality < range[0] ? -1 : quality > range[1] ? 1 : 0;
 
-// Those beyond the range of the chart stand at its edge, as triangles that point to where they are.
+// Models outside the range of the chart are drawn at its edge, as triangles that point towards them.
 function trainedAlone(how, name, marker, range) {
   const found = trainedModels(how);
   const beyond = found.map(isBeyond(range));
@@ -160,7 +160,7 @@ function trainedAlone(how, name, marker, range) {
   const height = ({quality}, i) => beyond[i] ? range[(beyond[i] + 1) / 2] - beyond[i] * inset : quality;
   const symbol = found.map((_, i) => ["triangle-down", marker.symbol, "triangle-up"][beyond[i] + 1]);
   const says = (each, i) => [`<b>${esc(each.name)}</b> · ${name}`,
-    `${esc(view.quality)} ${show(view.quality, each.quality)}${beyond[i] ? ", beyond this chart" : ""}`,
+    `${esc(view.quality)} ${show(view.quality, each.quality)}${beyond[i] ? ", outside this chart" : ""}`,
     `on ${esc(DATA.whole)}`, `${esc(measure(view.cost).label)} ${each.says}`].join("<br>");
   return {type: "scatter", mode: beyond.some(Boolean) ? "markers+text" : "markers", name, marker: {...marker, symbol},
           x: found.map(each => each.cost), y: found.map(height), customdata: found.map(each => each.key),
@@ -169,8 +169,8 @@ function trainedAlone(how, name, marker, range) {
           textfont: {size: 12, color: colour("muted")}};
 }
 
-// Labels stand off the front's line: of what is on it where nothing better lies, of the rest on the other side. Those of
-// dear architectures stand on the left, so that none leaves the chart.
+// Labels do not overlap the front's line: those of the front are on its better side, the others on the worse side.
+// Labels of expensive architectures are on the left, so that none leaves the chart.
 const side = (on, [low, high]) => point =>
   (on.has(point.key) === Boolean(measure(view.quality).maximise) ? "top " : "bottom ") +
   (point.costs[view.cost] > Math.sqrt(low * high) ? "left" : "right");
@@ -179,7 +179,7 @@ function showTable(points) {
   const judged = search.judged_in_short && `, ${search.judged_in_short}`;
   const number = (name, of) => ({title: measure(name).label + (of === "metrics" ? judged : ""), sort: row => row[of][name],
                                  cell: row => of === "costs" ? costOf(row, name) : show(name, row[of][name])});
-  const share = name => ({title: "of it not measured", sort: row => row.unmeasured[name] || 0,
+  const share = name => ({title: "not measured", sort: row => row.unmeasured[name] || 0,
                           cell: row => percent(row.unmeasured[name] || 0, 0)});
   const columns = [
     {title: "key", sort: row => row.key, cell: row => el("span", {},

@@ -1,5 +1,4 @@
-// What all parts of the page share. Nothing of the data becomes markup: texts are set as text, and what plotly reads as
-// markup is escaped.
+// Shared by all parts of the page. Data never become markup: text is set as text content, and escaped for plotly.
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const byId = id => document.getElementById(id);
 
@@ -99,7 +98,7 @@ function draw(id, make) {  // make() gives the traces and what is special of the
   return Plotly.react(byId(id), traces, merged, {displaylogo: false, displayModeBar: false});
 }
 
-// Also when a section beside it appears. At once: plotly's own resizing waits, and a chart is cut off until then.
+// Also when a neighbouring section appears. Immediately, because plotly resizes late and clips the chart until then.
 const resized = new ResizeObserver(entries => entries.forEach(({target}) => {
   const drawn = target._fullLayout, off = (a, b) => Math.abs(a - b) > 1;
   if (!drawn || !target.offsetWidth) return;
@@ -109,7 +108,7 @@ const resized = new ResizeObserver(entries => entries.forEach(({target}) => {
 
 const redraw = () => charts.forEach((make, id) => draw(id, make));
 
-// What the colours of a chart or a drawing mean: [class, text, variable of the style].
+// Legend of a chart or a drawing: [class, text, CSS variable].
 const inks = entries => entries.map(([name, text, ink]) => {
   const mark = el("i", {class: name});
   mark.style.setProperty("--ink", `var(--${ink})`);
@@ -119,7 +118,7 @@ const inks = entries => entries.map(([name, text, ink]) => {
 const wordy = column => column.words ? `words ${column.words === "few" ? "few" : ""}`.trim() : null;
 
 function table(columns, rows, order) {
-  // columns: {title, cell(row), sort(row), words: true or "few"}; rows that are `chosen` stand out
+  // columns: {title, cell(row), sort(row), words: true or "few"}; rows that are `chosen` are highlighted
   const body = el("tbody"), heads = [];
   let by = order ? order.by : null, up = order ? order.up : true;
   const fill = () => {

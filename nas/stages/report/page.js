@@ -1,4 +1,4 @@
-// The top and the end of the page, light and dark, and the order in which all is set up.
+// Header and footer of the page, colour theme, and the order of initialisation.
 const WHAT = {lm: "language model", classification: "text classifier", translation: "translation model"};
 const THEMES = ["auto", "light", "dark"];
 
@@ -20,7 +20,7 @@ function setTheme(name) {
   if (name === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = name;
   byId("theme").textContent = {auto: "◐ Auto", light: "☀ Light", dark: "☾ Dark"}[name];
-  byId("theme").title = "Light, dark, or as the system has it";
+  byId("theme").title = "Light, dark, or the system's setting";
   redraw();
 }
 
@@ -37,17 +37,17 @@ function setUpMissing() {
   const devices = search ? [...new Set(search.costs.map(deviceOf))].filter(name => name !== NO_DEVICE) : [];
   const device = devices[0] || "DEVICE";
   const commands = [
-    [!DATA.curves.length, "curves of the training", `nas train --resume ${DATA.run}`],
+    [!DATA.curves.length, "training curves", `nas train --resume ${DATA.run}`],
     [!search, "a front, its hypervolume and architectures", `nas search ${DATA.run}`],
     [search && !devices.length, "latency on a device",
      `nas profile cpu --space runs/${DATA.run}, then nas search ${DATA.run} --fresh --device cpu`],
     [search && !search.importance, "which choices matter, from 30 trials on", `nas search ${DATA.run} --more 50`],
-    [search && !DATA.picked.length, "models that were extracted", `nas extract ${DATA.run} --knee`],
-    [DATA.picked.length && !retrained, "a model trained on its own", `nas retrain ${subnet}`],
-    [DATA.picked.length && !DATA.gaps.some(gap => gap.source), "latency of an extracted model, measured",
+    [search && !DATA.picked.length, "extracted models", `nas extract ${DATA.run} --knee`],
+    [DATA.picked.length && !retrained, "a retrained model", `nas retrain ${subnet}`],
+    [DATA.picked.length && !DATA.gaps.some(gap => gap.source), "measured latency of an extracted model",
      `nas measure ${subnet} --device ${device}`],
     ...devices.filter(name => !DATA.checks.some(check => check.device === name))
-      .map(name => [true, `how true the profile of ${name} is`, `nas profile ${name} --check`]),
+      .map(name => [true, `accuracy of the profile of ${name}`, `nas profile ${name} --check`]),
     [!DATA.ranked, "how well the supernet ranks", `nas rank ${DATA.run}`],
   ].filter(([missing]) => missing);
   byId("missing").hidden = !commands.length;

@@ -1,16 +1,16 @@
-// Everything below the architectures; a section without data stays hidden, see page.js for what would fill it.
+// Everything below the architectures; a section without data stays hidden; page.js lists the command that adds it.
 const lines = (name, x, y, more) => ({type: "scatter", mode: "lines", name, x, y, line: {width: 2}, ...more});
 const signed = value => `${value >= 0 ? "+" : "−"}${percent(Math.abs(value))}`;
 
 function setUpPicked() {  // a card for each architecture, with all models that were made of it
   const keys = [...new Set(DATA.picked.map(each => each.key))];
   byId("picked").hidden = !keys.length;
-  byId("picked-says").textContent = `Judged on ${DATA.whole}` + (search && search.judged !== DATA.whole
-    ? `; the search judged the same architectures on ${search.judged}, so its figures differ a little.` : ".");
+  byId("picked-says").textContent = `Evaluated on ${DATA.whole}` + (search && search.judged !== DATA.whole
+    ? `; the search evaluated the same architectures on ${search.judged}, so its figures differ slightly.` : ".");
   byId("subnets").replaceChildren(...keys.map((key, i) => el("details", {open: i < 2},
     el("summary", {}, `${short(key)} `, el("span", {class: "muted"}, DATA.archs[key].line)),
     el("div", {class: "card"}, el("div", {}, drawing(key)), el("div", {}, ...models(subnetsOf(key)),
-      el("p", {}, el("button", {type: "button", onclick: () => select(key, true)}, "Compare it with others")))))));
+      el("p", {}, el("button", {type: "button", onclick: () => select(key, true)}, "Compare with others")))))));
 }
 
 function models(subnets) {
@@ -31,7 +31,7 @@ function models(subnets) {
     gaps.length ? box(table([
       {title: "latency", cell: gap => measure(gap.name).label.replace("latency ", "")},
       {title: "predicted", cell: gap => show(gap.name, gap.of[0], gap.each.unmeasured[gap.name])},
-      ...(gaps.some(gap => gap.each.unmeasured[gap.name]) ? [{title: "of it not measured",
+      ...(gaps.some(gap => gap.each.unmeasured[gap.name]) ? [{title: "not measured",
         cell: gap => percent(gap.each.unmeasured[gap.name] || 0, 0)}] : []),
       {title: "measured", cell: gap => show(gap.name, gap.of[1])},
       {title: "gap", cell: gap => gap.of[0] ? signed(gap.of[1] / gap.of[0] - 1) : "–"},
@@ -56,9 +56,9 @@ function setUpImportance() {
   byId("importance").hidden = false;
   byId("importance-chart").hidden = little;
   byId("importance-says").textContent = `Share of the variance of the ${found.metric} that each dimension explains ` +
-    `by itself in a ridge regression on the values of all genes, judged on trials it has not seen. Together they ` +
+    `alone in a ridge regression on the values of all genes, evaluated on held-out trials. Together they `  +
     `explain ${percent(Math.max(found.r2, 0), 0)} of ${found.n} trials` +
-    (found.r2 < .2 ? ": too little to build on." : ".");
+    (found.r2 < .2 ? ": too little to be useful." : ".");
   if (little) return;
   const top = Object.entries(found.shares).slice(0, 12).reverse();
   const effects = name => Object.entries(found.effects[name]).sort((a, b) => a[1] - b[1])
@@ -74,7 +74,7 @@ function setUpImportance() {
              xaxis: {tickformat: ".0%", title: titled("share of the variance")}}}));
 }
 
-// decoder.transformer.mixer.kind -> mixer kind: what stands before is the same for most.
+// decoder.transformer.mixer.kind -> mixer kind: most share the same prefix.
 const dimension = name => name.split(".").slice(-2).join(" ");
 
 function setUpCurves() {
@@ -91,8 +91,8 @@ function showCurves(id, curves, name) {  // a colour for each name; validation s
   byId(id).hidden = false;
   const names = [...new Set(curves.map(name))], ink = each => SERIES[names.indexOf(each) % SERIES.length];
   const judged = [...new Set(curves.filter(isValid).map(curve => curve.judged))];
-  byId(`${id}-says`).textContent = (judged.length ? `Strong lines: loss on ${judged.join(", or ")}. ` : "") +
-    "Faint lines: loss in training.";
+  byId(`${id}-says`).textContent = (judged.length ? `Solid lines: loss on ${judged.join(", or ")}. ` : "") +
+    "Faint lines: training loss.";
   byId(`${id}-legend`).replaceChildren(...inks(names.map(each => ["", each, ink(each)])));
   draw(`${id}-chart`, () => ({
     layout: {showlegend: false, xaxis: {title: titled("step")}, yaxis: {title: titled("loss")}},
@@ -113,7 +113,7 @@ function setUpRanking() {
   byId("ranking-says").textContent = `Loss on the supernet’s weights against the loss after training from scratch` +
     `${steps}, ${found.overall.n} architectures.` +
     (top ? ` A perfect predictor would reach a tau of ${top.perfect.toFixed(2)}: the rest is seed noise.` : "");
-  const groups = {spread: ["spread over the costs", "attends", "circle"],
+  const groups = {spread: ["spread over the range of costs", "attends", "circle"],
                   band: ["of nearly equal MACs", "front", "diamond"]};
   draw("ranking-chart", () => ({
     traces: Object.entries(groups).map(([group, [name, ink, symbol]]) => {
@@ -124,7 +124,7 @@ function setUpRanking() {
               marker: {size: 9, symbol, color: colour(ink)}};
     }).filter(trace => trace.x.length),
     layout: {xaxis: {title: titled("loss on the supernet’s weights")},
-             yaxis: {title: titled("loss trained from scratch")}}}));
+             yaxis: {title: titled("loss after training from scratch")}}}));
   const range = (low, high) => low === null || high === null ? "" : ` [${low.toFixed(2)}, ${high.toFixed(2)}]`;
   const tau = (part, name) => {
     const figure = found[part].figures.find(each => each.name === name);

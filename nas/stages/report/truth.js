@@ -1,11 +1,11 @@
-// How true predicted latencies are: against what was measured, and by the checks of the profiles.
+// Accuracy of predicted latencies: compared with measurements, and by the checks of the profiles.
 function setUpTruth() {
   const {gaps, band, checks, notes} = DATA;
   if (!gaps.length && !checks.length && !notes.length) return;
   byId("truth").hidden = false;
   const good = gaps.filter(gap => Math.abs(gap.predicted_ms / gap.measured_ms - 1) <= band).length;
   byId("truth-says").textContent = gaps.length ? `${good} of ${gaps.length} predictions are within ` +
-    `${percent(band, 0)} of what was measured, the band in the chart.` : "";
+    `${percent(band, 0)} of the measurement (the band in the chart).` : "";
   byId("truth-chart").hidden = !gaps.length;
   if (gaps.length) draw("truth-chart", truthChart);
   showChecks();
@@ -53,11 +53,11 @@ function showChecks() {
     {title: "naive table’s error", cell: row => percent(row.naive.mape)},
     {title: "error by MACs", cell: row => percent(row.macs.mape)},
     {title: "models", cell: row => row.n}], checks));
-  const slower = row => `${row.device}, ${row.phase}: known models took ${row.slowdown.toFixed(3)} times as long as ` +
-    `when they were profiled; times are divided by that` +
-    (row.as_timed ? `, as timed the error is ${percent(row.as_timed.mape)}.` : ".");
+  const slower = row => `${row.device}, ${row.phase}: machine was ${row.slowdown.toFixed(3)}x slower than at ` +
+    `profiling time; measurements corrected` +
+    (row.as_timed ? `; uncorrected error ${percent(row.as_timed.mape)}.` : ".");
   const few = checks.filter(row => row.verdict === "too few models").map(row => el("li", {},
-    `${row.device}, ${row.phase}: ${row.n} models are too few for a verdict, as one of them decides much; ` +
+    `${row.device}, ${row.phase}: ${row.n} models are too few for a verdict; ` +
     `nas profile ${row.device} --check -n ${DATA.enough} measures enough.`));
   byId("checks-say").replaceChildren(...few, ...checks.filter(row => row.slowdown).map(row => el("li", {}, slower(row))),
                                      ...notes.map(note => el("li", {}, note)));

@@ -39,14 +39,14 @@ class RetrainConfig(BaseModel):
     init: Literal["inherit", "scratch"] = "inherit"
     teacher: str = "supernet"
     distill: tuple[Literal["logits", "features", "attention"], ...] = ()
-    temperature: float = Field(1.0, gt=0, description="of the logits that student and teacher are compared by")
-    label_share: float = Field(0.2, ge=0, le=1, description="of the labels beside the teacher's logits")
-    feature_weight: float = Field(0.1, ge=0, description="of the squared difference of features, as a share of theirs")
-    attention_weight: float = Field(0.1, ge=0, description="of the mean divergence of attention maps")
-    fade: bool = Field(True, description="whether the teacher counts less and less, and the labels alone at the end")
+    temperature: float = Field(1.0, gt=0, description="softmax temperature of the logits of student and teacher")
+    label_share: float = Field(0.2, ge=0, le=1, description="weight of the labels relative to the teacher's logits")
+    feature_weight: float = Field(0.1, ge=0, description="weight of the relative squared difference of features")
+    attention_weight: float = Field(0.1, ge=0, description="weight of the mean divergence of attention maps")
+    fade: bool = Field(True, description="whether the weight of the teacher decays to 0")
     theseus: bool = False
-    theseus_start: float = Field(0.3, ge=0, lt=1, description="share of its layers that run in the first step")
-    theseus_share: float = Field(0.5, gt=0, le=1, description="share of the steps until all of them run")
+    theseus_start: float = Field(0.3, ge=0, lt=1, description="share of the student's layers used in the first step")
+    theseus_share: float = Field(0.5, gt=0, le=1, description="share of the steps until all of them are used")
     training: Recipe = Recipe()
     out: str
     inputs: dict[str, str] = Field(default_factory=dict)

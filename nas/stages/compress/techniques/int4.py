@@ -17,7 +17,7 @@ class QuantiseInt4(Technique):
     name: ClassVar[str] = "int4"
     help: ClassVar[str] = "Four bits for weights"
     options: ClassVar[tuple[str, ...]] = ("group",)
-    group: int = Field(32, ge=2, description="how many inputs share a scale")
+    group: int = Field(32, ge=2, description="number of inputs that share a scale")
 
     @property
     def suffix(self) -> str:

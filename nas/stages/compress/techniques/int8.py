@@ -26,10 +26,10 @@ class QuantiseInt8(Technique):
     name: ClassVar[str] = "int8"
     help: ClassVar[str] = "Eight bits for weights and activations"
     options: ClassVar[tuple[str, ...]] = ("static", "qat")
-    static: bool = Field(False, description="fixed scales of activations, read off training batches, instead of one "
-                                            "per token")
-    qat: bool = Field(False, description="train the model as it will run, rounded (quantisation-aware)")
-    batches: int = Field(16, ge=1, description="training batches that fixed scales are read off")
+    static: bool = Field(False, description="fixed activation scales, calibrated on training batches, instead of "
+                                            "one per token")
+    qat: bool = Field(False, description="quantisation-aware training")
+    batches: int = Field(16, ge=1, description="training batches for calibrating fixed scales")
 
     @property
     def suffix(self) -> str:

@@ -29,10 +29,10 @@ class ProductQuantise(Technique):
     help: ClassVar[str] = "Keep embedding tables as codes of this many bits into codebooks of sub-vectors"
     value: ClassVar[str | None] = "bits"
     options: ClassVar[tuple[str, ...]] = ("subvector",)
-    bits: int = Field(ge=1, le=8, description="of a code: a codebook has 2^bits sub-vectors")
-    subvector: int = Field(8, ge=1, description="numbers of a sub-vector; the largest size below that divides the "
-                                                "width of a table")
-    rounds: int = Field(25, ge=1, description="of k-means")
+    bits: int = Field(ge=1, le=8, description="bits of a code: a codebook has 2^bits sub-vectors")
+    subvector: int = Field(8, ge=1, description="size of a sub-vector; rounded down to a divisor of the width of a "
+                                                "table")
+    rounds: int = Field(25, ge=1, description="iterations of k-means")
 
     @property
     def suffix(self) -> str:

@@ -24,14 +24,14 @@ class PruneWeights(Technique):
     """
 
     name: ClassVar[str] = "prune"
-    help: ClassVar[str] = "Set this share of all weights to 0, the smallest, and train the others"
+    help: ClassVar[str] = "Set this share of the weights, the smallest, to 0 and train the others"
     value: ClassVar[str | None] = "share"
     options: ClassVar[tuple[str, ...]] = ("rewind",)
     lr_share: ClassVar[float] = 1 / 10
-    share: float = Field(gt=0, lt=1, description="of the weights that are set to 0")
-    rewind: bool = Field(False, description="in rounds, each from an early step of the first (lottery ticket)")
-    rounds: int = Field(3, ge=1, description="how often weights are taken away and the others rewound")
-    rewind_step: int | None = Field(None, ge=0, description="the step weights are rewound to")
+    share: float = Field(gt=0, lt=1, description="share of the weights to set to 0")
+    rewind: bool = Field(False, description="prune in rounds, rewinding to an early step of the first (lottery ticket)")
+    rounds: int = Field(3, ge=1, description="number of rounds of pruning and rewinding")
+    rewind_step: int | None = Field(None, ge=0, description="step to rewind weights to")
 
     @property
     def suffix(self) -> str:

@@ -20,10 +20,10 @@ class PruneHeads(Technique):
     """A share of the attention heads taken away, those first whose gates the loss depends on least."""
 
     name: ClassVar[str] = "prune-heads"
-    help: ClassVar[str] = "Leave this share of the attention heads out, those that matter least"
+    help: ClassVar[str] = "Remove this share of the attention heads, the least important"
     value: ClassVar[str | None] = "share"
-    share: float = Field(gt=0, lt=1, description="of the heads that are left out")
-    batches: int = Field(16, ge=1, description="training batches that heads are judged on")
+    share: float = Field(gt=0, lt=1, description="share of the heads to remove")
+    batches: int = Field(16, ge=1, description="training batches for estimating the importance of heads")
 
     @property
     def suffix(self) -> str:
@@ -47,7 +47,7 @@ class PruneHeads(Technique):
     def apply(self, context: CompressionContext) -> Transformer:
         """Rank the heads, leave out the least important, and train where steps are set."""
         model = plain_model(context.model.arch, context.model.state_dict()).to(context.device)
-        with enough_memory("judging heads", less_memory(context.recipe)):
+        with enough_memory("scoring heads", less_memory(context.recipe)):
             scores = importance(model, context.batches(self.batches))
         gone = least_important(context.model, scores, round(self.share * count_heads(context.model)))
         if not gone:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from hardware_profiles.runtimes import onnx_runtime
 from nas.stages.export.shipment import Inputs, Run, Shipment, blaming
 
-HELP = "ONNX, for ONNX Runtime and many others"
+HELP = "ONNX, for ONNX Runtime and other engines"
 DYNAMIC, INT8 = True, True
 FILE = "model.onnx"
 NEWEST, MASKED = 25, 22

@@ -197,7 +197,7 @@ def test_latencies_that_were_not_measured_are_marked(shown):
     assert len(front) > 1 and all(0 < point["unmeasured"][f"latency:{ODD}"] < 1 for point in front)
     assert all(cell.startswith("~") for cell in window.run(cells)) and not window.run(f"{note}.hidden")
     assert f"{len(front)} of {len(front)} architectures on this front" in window.run(f"{note}.textContent")
-    assert "of it not measured" in window.run("document.querySelector('#front-table thead').textContent")
+    assert "not measured" in window.run("document.querySelector('#front-table thead').textContent")
     assert "hatched" in window.run("document.getElementById('parts-says-0').textContent")
     shapes = window.run("document.getElementById('parts-0').data.flatMap(trace => trace.marker.pattern.shape)")
     assert "/" in shapes and "" in shapes
@@ -213,7 +213,7 @@ def test_a_retrained_model_far_off_does_not_squeeze_the_front_and_stands_where_i
     assert (high - low) < 1.5 * (max(losses) - min(losses)) and low < min(losses) and high > max(losses)
     assert star["x"] == [2.1] and low < star["y"][0] < min(losses)  # measured, not predicted; at the edge
     assert star["text"] == ["1.2500"] and star["symbol"] == ["triangle-down"]
-    assert "2.1 ms, measured (predicted" in star["hovertext"][0] and "beyond this chart" in star["hovertext"][0]
+    assert "2.1 ms, measured (predicted" in star["hovertext"][0] and "outside this chart" in star["hovertext"][0]
     assert "Triangles at the edge" in window.run("document.getElementById('front-judged').textContent")
 
 
