@@ -117,7 +117,7 @@ class LatencyModel:
         return {self.row(step.unit, phase).source for step in phase_steps(arch, phase)}
 
     def predict_memory(self, arch: Architecture) -> float:
-        """Peak bytes of a call. Raises InputError where the runtime could not tell."""
+        """Peak bytes of a call. Raises InputError if the runtime could not tell."""
         known = self.stored.memory
         if known is None:
             raise InputError(self.name, "has no memory measurements; its runtime cannot measure memory")
@@ -150,7 +150,7 @@ class LatencyModel:
         return [value for role in ROLES for value in sums[role].values()]
 
     def row(self, unit: Unit, phase: str) -> PriceRow:
-        """The price of a unit. Raises InputError where it has none."""
+        """The price of a unit. Raises InputError if it has none."""
         found = self.table.get((phase, unit))
         if found is None:
             raise InputError(self.name, self._unknown(unit, phase))

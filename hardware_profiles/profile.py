@@ -171,7 +171,7 @@ def differences(stored: Stored, today: Mapping[str, str], device: Device) -> lis
     """What a latency depends on and is not as it was measured: each a sentence.
 
     Args:
-        today: versions and the processor of a measurement made now; empty where nobody knows.
+        today: versions and the processor of a measurement made now; empty if nobody knows.
     """
     found = []
     for name, now in today.items():

@@ -1,4 +1,4 @@
-"""The vocabulary: architectures as values, spaces of them, and the units they are made of."""
+"""Architectures as values, search spaces, and the units of architectures."""
 
 from search_spaces.architecture import Architecture, Layer
 from search_spaces.block import BlockConfig

@@ -23,8 +23,8 @@ SCHEMA_VERSION = 1
 class Layer:
     """One layer: a token mixer, a cross-attention where the stack has one, a feed-forward.
 
-    Layers that name the same slot share its weights; the cross-attention lives in the mixer's slot. What stands between
-    this layer and the next, such as pooling, belongs to the layer, in a slot that is never shared.
+    Layers that name the same slot share its weights; the cross-attention lives in the mixer's slot. A block between
+    this layer and the next, such as pooling, belongs to the layer and has a slot that is never shared.
     """
 
     mixer: BlockConfig
@@ -47,11 +47,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class Architecture:
-    """Everything the plain model needs, and nothing else. Depth is the length of a stack.
+    """Everything that determines the plain model, and nothing else. Depth is the length of a stack.
 
     Raises:
-        InputError: the fields contradict each other or a kind's rules, or say in two ways what a
-            canonical architecture says in one.
+        InputError: the fields contradict each other or a kind's rules, or are not canonical.
     """
 
     family: str
@@ -87,11 +86,11 @@ class Architecture:
 
     @property
     def depth(self) -> int:
-        """How many layers run, in all stacks."""
+        """Number of layers in all stacks."""
         return len(self.encoder) + len(self.decoder)
 
     def facts(self, causal: bool) -> Facts:
-        """What blocks may know; `causal` is true inside a decoder."""
+        """Facts that blocks may use; `causal` is true inside a decoder."""
         return Facts(
             width=self.width, context=self.context, vocab_size=self.vocab_size, n_classes=self.n_classes,
             n_types=self.n_types, causal=causal, positions=self.positions, norm=self.norm,
@@ -100,7 +99,7 @@ class Architecture:
         )
 
     def head_facts(self) -> Facts:
-        """What the head may know."""
+        """Facts that the head may use."""
         return head_facts(self.facts(causal=False), self.embedding)
 
     @cached_property

@@ -46,7 +46,7 @@ class BlockConfig:
 
 
 def canonical_block(kind: str, values: Dims, facts: Facts) -> BlockConfig:
-    """The canonical block that says the same as `kind` with these resolved dims."""
+    """The canonical block equivalent to `kind` with these resolved dims."""
     declared = kinds.get(kind)
     if declared.canonical:
         kind, values = declared.canonical(declared.filled(values), facts.as_dict())
@@ -67,7 +67,7 @@ def block_faults(block: BlockConfig, role: str, facts: Facts) -> tuple[Fault, ..
 
 @lru_cache(maxsize=100_000)
 def _typed_block_faults(block: BlockConfig, role: str, facts: Facts, types: tuple[type, ...]) -> tuple[Fault, ...]:
-    """The types are for the cache alone: 1, 1.0 and true are equal, and only one of them is allowed."""
+    """The types are part of the cache key only: 1, 1.0 and true are equal, and only one of them is allowed."""
     try:
         kind = kinds.get(block.kind)
     except KeyError as error:

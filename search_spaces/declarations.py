@@ -1,4 +1,4 @@
-"""What the files of a folder of ours declare, read without importing torch.
+"""Reads the declarations of a package's files without importing torch.
 
 A block is one file: its declaration and its torch module. Spaces, keys and the command line need the declaration only,
 and torch takes seconds to import. So a file's statements run here without its classes, and without imports but of the
@@ -18,12 +18,12 @@ from importlib.util import find_spec
 from typing import Any
 
 RUN = {"search_spaces", *sys.stdlib_module_names}
-"""Packages that a declaration may use at once."""
+"""Packages that a declaration may import immediately."""
 Namespace = dict[str, Any]
 
 
 class Later:
-    """Something in a module, imported where it is called."""
+    """A lazy reference to a name in a module, imported when it is called."""
 
     def __init__(self, module: str, name: str, doc: str | None = None) -> None:
         self.__module__, self.__qualname__, self.__doc__ = module, name, doc
@@ -75,7 +75,7 @@ def _read(module: str, package: str, known: dict[str, Namespace]) -> Namespace:
 
 
 def _replaced(node: ast.stmt, module: str, package: str, known: dict[str, Namespace]) -> Iterator[tuple[str, Any]]:
-    """The names that a statement defines, where it is not run; nothing where it is."""
+    """The names that a skipped statement defines; nothing for a statement that is run."""
     if isinstance(node, ast.ClassDef):
         yield node.name, Later(module, node.name, ast.get_docstring(node, clean=False))
     elif isinstance(node, ast.Import):

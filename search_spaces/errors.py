@@ -1,4 +1,4 @@
-"""A user's mistake in sentences: what was wrong, where, and what is allowed."""
+"""Errors for users: what was wrong, where, and what is allowed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MOST_SAID = 1500
 
 
 _ENDLESS = re.compile(r"\S{300,}")
-"""What is no word and no path: a value that a sentence quotes whole."""
+"""Matches text that is neither a word nor a path."""
 
 
 def shown(value: object) -> str:
-    """A value for a sentence about it: as Python writes it, and not longer than 80 characters."""
+    """A value for use in a message: its `repr`, at most 80 characters."""
     short = reprlib.Repr()
     short.maxstring = short.maxother = short.maxlong = MOST_SHOWN
     text = short.repr(value)
@@ -29,7 +29,7 @@ def shown(value: object) -> str:
 
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
-"""Private characters around what a sentence refers to, so that the command line can show its own words for it."""
+"""Private-use characters around references in a message, so that the command line can replace them with flags."""
 _REFERENCE = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
 
 
@@ -114,7 +114,7 @@ def with_references(text: str, option: Callable[[str], str] = lambda name: name,
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong: the key path it stands at, and a sentence about it."""
+    """One fault: its key path and a sentence about it."""
 
     key: str
     says: str
@@ -130,15 +130,15 @@ def cut(text: str, most: int) -> str:
 
 
 class InputError(ValueError):
-    """Everything that is wrong with one input.
+    """All faults of one input.
 
     Args:
         where: the file or value that was read, named as the user knows it.
-        faults: what is wrong with it; a plain string stands for one fault of the whole input.
+        faults: its faults; a plain string is one fault of the whole input.
     """
 
     exit_code = 2
-    """What the command line ends with."""
+    """The exit code of the command line."""
 
     def __init__(self, where: str, faults: str | Iterable[Fault]) -> None:
         self.where = where
@@ -155,17 +155,17 @@ class InputError(ValueError):
 
 
 def did_you_mean(asked: str, known: Iterable[str], n: int = 1, cutoff: float = 0.6) -> str:
-    """The end of a sentence about an unknown name: what may have been meant; nothing where no known name is close.
+    """A suffix for a message about an unknown name that suggests close known names; empty if there are none.
 
     Args:
-        n: names at most.
-        cutoff: how alike they have to be, from 0 to 1.
+        n: maximum number of names.
+        cutoff: minimum similarity, from 0 to 1.
     """
     close = difflib.get_close_matches(asked, list(known), n=n, cutoff=cutoff)
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 class CheckFailedError(InputError):
-    """What was made is not what it should be, so it is not written: the input was right, a check failed."""
+    """The input was valid, but the result failed a check and is not written."""
 
     exit_code = 1

@@ -1,7 +1,7 @@
 """What a block kind declares: its dims, the rules between them, and the module that runs it.
 
-A kind is declared once, beside its module, in one file (`supernet/blocks/<kind>.py`). Everything
-else - the YAML loader, sampling, counting, slicing, extraction - reads this declaration.
+A kind is declared once, beside its module, in one file (`supernet/blocks/<kind>.py`). The YAML loader, sampling,
+counting, slicing and extraction all read this declaration.
 """
 
 from __future__ import annotations
@@ -22,21 +22,24 @@ FAMILIES = {"lm": ("decoder",), "encoder": ("encoder",), "seq2seq": ("encoder", 
 MOST_SLOTS = 512
 """The deepest stack."""
 ROLES = ("embedding", "mixer", "cross", "ffn", "between", "restore", "head")
-"""Where a block can stand. What restores a length stands in no file: the kind between layers names it."""
+"""Positions of a block.
+
+Kinds of role `restore` are not listed in space files: the kind between layers names its own.
+"""
 SKIP = "skip"
-"""The kind that a space file lists where a layer may have nothing after it; an architecture leaves it out."""
+"""The kind that a space file lists if a layer may have no block after it; architectures omit it."""
 NORMS = ("layernorm", "rmsnorm", "none")
 NORM_EPS = {"layernorm": 1e-5, "rmsnorm": 1e-6}
 """What a norm adds to the variance where an architecture does not say."""
 PLACEMENTS = ("pre", "post")
 POSITIONS = ("learned", "sinusoidal", "rotary", "none")
 GREATEST = 10**9
-"""No number of an architecture is greater; one that is gets rejected as a typo."""
+"""Maximum of every number of an architecture; a larger one is rejected as a typo."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a block may know of the architecture around it. A kind names the ones it uses."""
+    """Properties of the architecture that a block may use. A kind names the ones it uses."""
 
     width: int
     context: int
@@ -51,7 +54,7 @@ class Facts:
     sides: int = 1
     """2 where one embedding reads source and target tokens, else 1; for embeddings."""
     rank: int = 0
-    """Width of the embedding table; known to heads only."""
+    """Width of the embedding table; for heads only."""
     projects: bool = False
     """Whether the embedding widens its table by one linear map; known to heads only."""
     tables: str = "words"
@@ -117,7 +120,7 @@ SCALED_MULTIPLIER = Expression(
 
 @dataclass(frozen=True)
 class Dim:
-    """One number or name a kind is parametrised by.
+    """One parameter of a kind.
 
     Args:
         name: the keyword its module takes.
@@ -176,7 +179,7 @@ class Dim:
         return self.least <= value <= self.most and not (self.odd and value % 2 == 0)
 
     def expression(self, text: Value) -> tuple[Expression, re.Match[str]] | None:
-        """The expression that `text` is written as, with its match; None where it is a plain value."""
+        """The expression that `text` is written as, with its match; None if it is a plain value."""
         if self.type is str or not isinstance(text, str):
             return None
         matches = ((e, re.fullmatch(e.pattern, text)) for e in self.expressions)
@@ -189,7 +192,7 @@ class Dim:
         return (found[0].needs if found else ()) + clip
 
     def resolve(self, value: Value, known: Mapping[str, Value]) -> Value:
-        """The number or word that `value` stands for, given every fact and every earlier dim.
+        """The number or word that `value` resolves to, given every fact and every earlier dim.
 
         Raises:
             ValueError: the result is not allowed; the message says why.
@@ -234,12 +237,12 @@ class Rule:
 
 @dataclass(frozen=True)
 class DrawnPart:
-    """A part of a block as drawings show it.
+    """A part of a block in a drawing.
 
     Args:
         channels: how wide it is.
-        style: what it does: `attends`, `convolves` or `deep`; empty for what is usual for the block's role.
-        heads: that its channels are split into.
+        style: `attends`, `convolves` or `deep`; empty for the default of the block's role.
+        heads: number of heads that its channels are split into.
     """
 
     channels: float
@@ -252,19 +255,19 @@ Canonical = Callable[[dict[str, Value], Mapping[str, Value]], tuple[str, dict[st
 
 @dataclass(frozen=True)
 class Kind:
-    """A block kind: everything the project has to know about it.
+    """The declaration of a block kind.
 
     Args:
         name: as written in space files; unique over all installed packages.
-        role: where in a model it stands, one of `ROLES`.
+        role: its position in a model, one of `ROLES`.
         module: called with the named facts and all dims as keyword arguments, gives the plain
             `nn.Module`. See `supernet/blocks/README.md` for what each role's forward takes.
         dims: the parameters, in the order expressions may refer to each other.
         facts: the fields of `Facts` the module takes.
         rules: conditions between dims and facts.
-        canonical: maps resolved dims (and facts) to the kind and dims that say the same without
-            a dead dim, for example an LSRA layer whose convolution has no channel.
-        causal: whether it can hide the future, i.e. may stand in a decoder.
+        canonical: maps resolved dims (and facts) to the equivalent kind and dims without unused dims, for example for
+            an LSRA layer whose convolution has no channel.
+        causal: whether it can be causal, i.e. may be used in a decoder.
         ties: head only: whether it reads the embedding's tensors, as its method `tied_shapes` lists.
         adds_loss: whether it appends a loss of its own to `Call.losses`, such as the balance between experts.
         over_words: head only: whether it gives one logit per word, as lm and seq2seq need.
@@ -273,7 +276,7 @@ class Kind:
         tables: embedding only: maps dims and facts to the fact `tables` of heads; by default `words`.
         length: between only: by its dims, the share of the tokens that is left; None where the length stays.
         restored_by: between only: the kind of role `restore`, with the same dims, that restores the length at the end
-            of the stack; empty where it stays as it is.
+            of the stack; empty if it is not restored.
         words: maps dims and the model's width to a label, in pieces; by default the name and all dims.
         parts: maps dims and the model's width to what is drawn side by side; by default one part of that width.
         paper: the publication it is from: `Authors (year), title, arXiv number`.
@@ -309,7 +312,7 @@ class Kind:
         return {**{dim.name: dim.default for dim in self.dims if dim.optional and dim.default is not None}, **dims}
 
     def resolve(self, raw: Dims, known: Mapping[str, Value]) -> dict[str, Value]:
-        """Every dim as a plain value. Raises ValueError naming the dim where one has none."""
+        """Every dim as a plain value. Raises ValueError that names a dim without a value."""
         values: dict[str, Value] = {}
         raw = self.filled(raw)
         for dim in self.dims:

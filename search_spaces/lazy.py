@@ -1,4 +1,4 @@
-"""Public names of a package that are imported where they are used, not where the package is."""
+"""Lazy public names of a package: imported on first use, not with the package."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """The `__getattr__` of a package: `__getattr__ = lazy(__name__, {"Supernet": "supernet.supernet"})`.
 
     Args:
-        homes: the module that defines each public name. None has the name of a module of the package: whoever imports
-            that would put it in the name's place.
+        homes: the module that defines each public name. No name may equal a module of the package, because importing
+            that module would replace the name.
     """
     def get(name: str) -> Any:
         if name not in homes:

@@ -1,4 +1,4 @@
-"""Where registered things are declared: folders of ours, modules of installed packages, and Python files of the user.
+"""Finds declarations of extensions: in our folders, in modules of installed packages, and in Python files of the user.
 
 A package names its modules as entry points. A file is named in the variable NAS_PLUGINS, or by `add`; several have the
 separator of paths between them. Processes that are started from here, workers of a cluster too, see the same files.
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 class Declaration(Protocol):
-    """What a file declares, such as a block kind."""
+    """An object that a file declares, such as a block kind."""
 
     @property
     def name(self) -> str:
@@ -39,7 +39,7 @@ Declared = TypeVar("Declared", bound=Declaration)
 
 @dataclass(frozen=True)
 class Plugin:
-    """A module from outside: its name, and where it was named."""
+    """An external module: its name, and where it was registered."""
 
     name: str
     where: str
@@ -70,7 +70,7 @@ def named() -> list[str]:
 
 
 def cached(function: Callable[[], Result]) -> Callable[[], Result]:
-    """Compute what depends on plugins once, and again when one was added."""
+    """Cache a result that depends on plugins; recomputed when one is added."""
     made = lru_cache(maxsize=1)(function)
     _caches.append(made)
     return made
@@ -126,7 +126,7 @@ def installed(group: str) -> Iterator[Plugin]:
 
 
 def extensions(package: str, group: str, belongs: Callable[[ModuleType], bool]) -> Iterator[Plugin]:
-    """Everything that is registered of one sort, each a module: files of a folder, of packages, and of the user.
+    """All registered modules of one sort: files of a folder, of packages, and of the user.
 
     Args:
         package: the folder whose modules are of this sort, those beginning with _ excepted.
@@ -176,7 +176,7 @@ def by_file_name(plugins: Iterable[Plugin], sort: str) -> dict[str, ModuleType]:
 
 
 def check_holds(plugin: Plugin, names: Iterable[str], sort: str) -> None:
-    """Raises InputError with everything that a module of a sort lacks."""
+    """Raises InputError with all required names that a module lacks."""
     lacking = [name for name in names if not hasattr(plugin.module, name)]
     if lacking:
         raise InputError(plugin.where, [Fault(name, f"is missing; every {sort} needs it") for name in lacking])

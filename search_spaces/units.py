@@ -1,8 +1,7 @@
 """Architecture -> the units that are built, counted and timed.
 
-A unit is one sub-layer (norm, block and residual together), an embedding, what stands between two layers, a closing
-norm or a head, with everything its module is built from and nothing else, so that equal units cost the same and are
-measured once.
+A unit is one sub-layer (norm, block and residual together), an embedding, a block between two layers, a closing norm or
+a head, with everything its module is built from and nothing else. So equal units have equal cost and are measured once.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ LENGTHS = ("between", "restore")
 
 @dataclass(frozen=True)
 class Unit:
-    """What one piece of a plain model is built from.
+    """The smallest part of a plain model with its own cost.
 
     Args:
         role: `embedding`, `mixer`, `cross`, `ffn`, `between`, `restore`, `norm` or `head`.
@@ -55,7 +54,7 @@ class Unit:
         return {**self.pick(kinds.get(self.block.kind).facts), **self.block.filled()}
 
     def length(self, tokens: int) -> int:
-        """How many tokens it runs on in a sequence of that many."""
+        """Number of tokens it runs on for a sequence of that length."""
         return math.ceil(tokens * self.share - 1e-9)  # a third of 9 tokens is 3
 
 
@@ -86,11 +85,11 @@ class Step:
 
 
 class Place(NamedTuple):
-    """Where a block stands in a stack, and which: one in an architecture, several in a space.
+    """A position in a stack and its possible blocks: one in an architecture, several in a space.
 
     Args:
         layer: the index of the layer in its stack.
-        shares: the shares of the tokens that it may run on; None where those before it decide.
+        shares: the shares of the tokens that it may run on; None if those before it decide.
         optional: whether there are architectures without this place.
     """
 
@@ -103,7 +102,7 @@ class Place(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """What `walk` turns into steps: one architecture, or all of a space that have the same settings.
+    """Input of `walk`: one architecture, or all architectures of a space with the same settings.
 
     Args:
         facts: of the embedding.
@@ -129,7 +128,7 @@ def plan(arch: Architecture) -> tuple[Step, ...]:
 
 
 def walk(outline: Outline) -> Iterator[Step]:
-    """The units that an outline holds, in the order they run; alternatives of a place follow each other."""
+    """The units of an outline in execution order; alternatives of a position follow each other."""
     for stack, places in outline.stacks.items():
         path = "target_embedding" if stack == "decoder" and not outline.share_inputs else "embedding"
         for embedding, _ in outline.ends:

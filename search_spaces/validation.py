@@ -1,4 +1,4 @@
-"""What is wrong with an architecture: every fault, each with its place."""
+"""Validation of architectures: all faults, each with its key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def architecture_faults(arch: Architecture) -> Iterator[Fault]:
-    """Every contradiction in the fields, against the kinds' rules, and every spelling that is not canonical."""
+    """All contradictions between fields, violations of the kinds' rules, and non-canonical values."""
     plain = list(_plain_faults(arch))
     yield from plain
     if plain:
@@ -28,7 +28,7 @@ def architecture_faults(arch: Architecture) -> Iterator[Fault]:
             return
     embedding = block_faults(arch.embedding, "embedding", arch.facts(causal=arch.family != "encoder"))
     yield from _placed(embedding, "embedding")
-    if not embedding:  # a head is judged beside the embedding it may tie to
+    if not embedding:  # a head is checked together with the embedding it may tie to
         yield from _placed(block_faults(arch.head, "head", arch.head_facts()), "head")
         yield from _family_faults(arch)
     for name, layers in arch.stacks.items():

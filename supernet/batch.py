@@ -23,7 +23,7 @@ class Batch:
             (batch,) classes for an encoder, (batch, m) next target tokens for seq2seq. Real numbers, of which all
             count, where a model predicts a number.
         target: (batch, m) ids the decoder reads, for seq2seq.
-        mask: (batch, n), true where a real token stands; None where all are real.
+        mask: (batch, n), true for real tokens; None if all are real.
         target_mask: as `mask`, of the target.
     """
 

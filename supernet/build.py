@@ -27,7 +27,7 @@ def build_unit(unit: Unit) -> nn.Module:
 
 
 def build_on_meta(unit: Unit) -> nn.Module:
-    """The plain module of a unit without storage. Raises InputError where no tensor can be that large."""
+    """The plain module of a unit without storage. Raises InputError if no tensor can be that large."""
     try:
         with torch.device("meta"):
             return build_unit(unit)

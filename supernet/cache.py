@@ -29,7 +29,7 @@ class Cache:
         states: what each sub-layer of the decoder remembers, in the order they run. Layers that share weights
             remember for themselves. The first axis of each tensor is the batch.
         memory: (batch, source length, width), the encoder's output, for seq2seq.
-        memory_mask: (batch, source length), true where a real token stands; None where all are real.
+        memory_mask: (batch, source length), true for real tokens; None if all are real.
     """
 
     batch: int

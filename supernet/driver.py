@@ -23,7 +23,7 @@ class PassInputs:
     """What a pass over a plan, or over one of its stacks, starts from.
 
     Args:
-        tokens: (batch, n) ids; of the source for seq2seq. None where only the decoder of a seq2seq model runs.
+        tokens: (batch, n) ids; of the source for seq2seq. None if only the decoder of a seq2seq model runs.
         target: (batch, m) ids the decoder reads, for seq2seq.
         mask: (batch, n), true where a real token stands; None where all are real. With states, tokens that came before
             are its first ones.
@@ -111,7 +111,7 @@ def drive(steps: Iterable[PlannedStep], parts: UnitParts, inputs: PassInputs, *,
     """
     done, remembered = PassResult(inputs.memory), iter(inputs.states or ())
     call, embedding = Call(), None
-    residual: Any = None  # of the streams that x stands for; None where x is what it seems
+    residual: Any = None  # of the streams that x stands for; None if x is what it seems
     for step in steps:
         before, residual = residual, parts.residual(step) if step.role in SUBLAYERS else None
         if type(before) is not type(residual):

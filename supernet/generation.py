@@ -33,7 +33,7 @@ class Writer:
 
         Args:
             sequences: for lm how many; for seq2seq the ids (batch, n) of their sources, which the encoder reads here.
-            mask: (batch, n), true where a real source token stands; None where all are real.
+            mask: (batch, n), true for real source tokens; None if all are real.
             types: (batch, n) token types of the source, 0 by default.
 
         Raises:
@@ -74,7 +74,7 @@ class Writer:
         Args:
             tokens: (batch, m) ids; for lm a prompt, of equal length in all rows; for seq2seq the source.
             begin: the id that targets begin with, for seq2seq.
-            mask: (batch, m), true where a real source token stands, for seq2seq.
+            mask: (batch, m), true for real source tokens, for seq2seq.
             types: (batch, m) token types of the source, for seq2seq.
             temperature: 0 takes the most probable token; otherwise logits are divided by it and tokens drawn.
             top_k: draw among so many most probable tokens only.
@@ -101,7 +101,7 @@ class Writer:
 
 
 def _choose(logits: Tensor, temperature: float, top_k: int | None, generator: torch.Generator | None) -> Tensor:
-    """(batch, vocabulary) -> (batch,) ids. Raises InputError where the model's outputs are not finite."""
+    """(batch, vocabulary) -> (batch,) ids. Raises InputError if the model's outputs are not finite."""
     if not torch.isfinite(logits).all():
         raise InputError(WHERE, "the outputs of the model are not finite; its weights are damaged, or its training "
                                 "diverged")

@@ -104,7 +104,7 @@ def _read(path: Path) -> Quantisation:
 
 def _unpacked(tensors: dict[str, Tensor], how: Quantisation, wanted: Mapping[str, Tensor],
               folder: Path) -> dict[str, Tensor]:
-    """The tensors, those that were packed complete again. Raises InputError where they are damaged."""
+    """The tensors, those that were packed complete again. Raises InputError if they are damaged."""
     try:
         for packing in PACKINGS:
             tensors = packing.unpack(tensors, {name: tuple(wanted[name].shape) for name in getattr(how, packing.name)})
@@ -115,7 +115,7 @@ def _unpacked(tensors: dict[str, Tensor], how: Quantisation, wanted: Mapping[str
 
 
 def _difference(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> str:
-    """The first difference between what a model needs and what a file holds; empty where there is none.
+    """The first difference between what a model needs and what a file holds; empty if there is none.
 
     A model that was trained in double precision has all its numbers so.
     """

@@ -16,7 +16,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def check_room(where: str, needed: int, what: str, device: torch.device, remedy: str) -> None:
-    """Raises InputError where so many bytes are more than a device has free; never where that cannot be known.
+    """Raises InputError if so many bytes are more than a device has free; never where that cannot be known.
 
     Args:
         what: needs them, for the sentence.
@@ -33,7 +33,7 @@ def tensor_bytes(tensors: Iterable[Tensor]) -> int:
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """The bytes that can be allocated on a device without ending other programs; None where that is unknown."""
+    """The bytes that can be allocated on a device without ending other programs; None if that is unknown."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0]) + _reserved(device)
     return _free_here() if device.type == "cpu" else None

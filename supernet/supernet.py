@@ -145,7 +145,7 @@ class Supernet(nn.Module):
         return known[1]
 
     def get_stored(self, name: str) -> Tensor:
-        """A stored tensor by its name. Raises InputError where there is none."""
+        """A stored tensor by its name. Raises InputError if there is none."""
         tensor = self._parameters.get(name)
         found = tensor if tensor is not None else self._buffers.get(name)
         if found is None:

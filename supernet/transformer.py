@@ -79,7 +79,7 @@ class Transformer(nn.Module, Writer):
         Args:
             tokens: (batch, n) ids; of the source for seq2seq.
             target: (batch, m) ids the decoder reads, for seq2seq.
-            mask: (batch, n), true where a real token stands; None where all are real.
+            mask: (batch, n), true for real tokens; None if all are real.
             target_mask: as `mask`, of the target.
             types: (batch, n) token types, 0 by default.
             outputs: any of `logits`; `features`, the states after every layer; `attention`, the maps

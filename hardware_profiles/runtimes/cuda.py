@@ -17,7 +17,7 @@ SETTLE_S = 0.5
 
 
 def missing() -> str | None:
-    """Why it cannot be used here; None where it can."""
+    """Why it cannot be used here; None if it can."""
     if any(map(os.path.exists, DRIVERS)):  # without a driver, the seconds that torch takes to import are saved
         import torch
 

@@ -27,7 +27,7 @@ _registries: dict[int | None, Any] = {}
 
 
 def missing() -> str | None:
-    """Why it cannot be used here; None where it can."""
+    """Why it cannot be used here; None if it can."""
     from importlib.util import find_spec
 
     absent = [name for name in ("onnxruntime", "onnx", "onnxscript") if find_spec(name) is None]

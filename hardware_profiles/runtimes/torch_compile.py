@@ -15,7 +15,7 @@ OPTIONS: tuple[str, ...] = ()
 
 
 def missing() -> str | None:
-    """Why it cannot be used here; None where it can."""
+    """Why it cannot be used here; None if it can."""
     if shutil.which(os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")) is None:
         return "torch.compile needs a C++ compiler; run `apt install g++`, or set CXX to one"
     return None

@@ -12,7 +12,7 @@ OPTIONS: tuple[str, ...] = ()
 
 
 def missing() -> str | None:
-    """Why it cannot be used here; None where it can."""
+    """Why it cannot be used here; None if it can."""
     return None
 
 

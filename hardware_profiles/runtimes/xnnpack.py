@@ -28,7 +28,7 @@ _used: list[int] = []
 
 
 def missing() -> str | None:
-    """Why it cannot be used here; None where it can."""
+    """Why it cannot be used here; None if it can."""
     from importlib.util import find_spec
 
     if find_spec("executorch") is None:
@@ -181,7 +181,7 @@ def _work(node: Any) -> float:
 
 
 def _without_kernel(program: Any) -> str:
-    """An operator outside of XNNPACK that the runtime of this machine does not have; empty where it has all."""
+    """An operator outside of XNNPACK that the runtime of this machine does not have; empty if it has all."""
     from executorch.extension.pybindings import portable_lib
 
     known = set(portable_lib._get_operator_names())

@@ -15,7 +15,7 @@ MANY, ALIKE = 4, 0.005
 
 
 def parse_line(text: str, device_name: str) -> dict[str, Any]:
-    """One line of a job's output. Raises InputError where it is not what `measure.py` prints, or cannot be true."""
+    """One line of a job's output. Raises InputError if it is not what `measure.py` prints, or cannot be true."""
     try:
         line = table(parse_json(text, ""), "")
         _check_form(line)
@@ -35,7 +35,7 @@ def parse_lines(lines: Iterable[str], device_name: str) -> Iterator[dict[str, An
 
 
 def check_stored(line: dict[str, Any], where: str, remedy: str) -> dict[str, Any]:
-    """A line that was kept of an earlier measurement. Raises InputError where it is damaged."""
+    """A line that was kept of an earlier measurement. Raises InputError if it is damaged."""
     try:
         _check_form(line)
         check_line(line, where)

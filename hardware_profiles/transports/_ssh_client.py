@@ -67,7 +67,7 @@ def command(settings: Any, call: Mapping[str, Any]) -> list[str]:
 
 
 def meaning(settings: Any, code: int, errors: Sequence[str]) -> str | None:
-    """What an exit code and the lines of standard error mean; None where the connection simply broke."""
+    """What an exit code and the lines of standard error mean; None if the connection simply broke."""
     text, says = "\n".join(errors), errors[-1].strip() if errors else "ssh printed nothing"
     host, python = settings.host, settings.python
     old = re.search(rf"^{OLD_PYTHON} (\d+\.\d+)$", text, re.MULTILINE)

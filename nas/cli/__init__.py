@@ -47,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _attempt(argv: list[str] | None, log: Log, stops: Stops) -> tuple[int, str | None]:
-    """The exit code of a command and what is to be said; None where all was said and the log is written."""
+    """The exit code of a command and what is to be said; None if all was said and the log is written."""
     try:
         with log.listening():
             code = int(app(args=argv, prog_name="nas", standalone_mode=False, obj=log) or 0)

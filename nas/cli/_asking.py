@@ -32,7 +32,7 @@ class Asking:
         self.console, self.silent = console, yes or not is_terminal()
 
     def ask(self, question: Question) -> str:
-        """An answer that passes the check. Raises InputError where a default does not, or input ends."""
+        """An answer that passes the check. Raises InputError if a default does not, or input ends."""
         if self.silent:
             question.check(question.default)
             return question.default

@@ -21,7 +21,7 @@ class DataIndex(BaseModel):
 
 
 def read_index(run: RunDir) -> DataIndex | None:
-    """The index of a run's data; None where they were not prepared. Raises InputError where it is damaged."""
+    """The index of a run's data; None if they were not prepared. Raises InputError if it is damaged."""
     path = run.path / "data" / "data.json"
     if not path.is_file():
         return None

@@ -54,13 +54,13 @@ def evaluator(task: Task, prepared: Prepared, archs: Mapping[str, Architecture],
 
 
 def check_trained(run: RunDir) -> None:
-    """Raises InputError where training is not finished."""
+    """Raises InputError if training is not finished."""
     if not run.weights_path.is_file():
         raise InputError(str(run.path), f"training of the supernet is not finished; run {run.resume_command()}")
 
 
 def load_supernet(run: RunDir, space: SearchSpace) -> Supernet:
-    """The run's trained supernet in eval mode. Raises InputError where training is not finished."""
+    """The run's trained supernet in eval mode. Raises InputError if training is not finished."""
     check_trained(run)
     return read_supernet(run, space, run.config().training)
 
@@ -95,12 +95,12 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def place(model: Model, recipe: Recipe) -> Model:
-    """The model on the recipe's device, in the type its weights keep. Raises InputError where there is no device."""
+    """The model on the recipe's device, in the type its weights keep. Raises InputError if there is no device."""
     return model.to(pick_device(recipe.device), torch.float64 if recipe.precision == "fp64" else torch.float32)
 
 
 def pick_device(name: str) -> torch.device:
-    """A device by its name; `auto` is the accelerator where there is one. Raises InputError where it is not there."""
+    """A device by its name; `auto` is the accelerator where there is one. Raises InputError if it is not there."""
     if name == "auto":
         found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
         return found or torch.device("cpu")

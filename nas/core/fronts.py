@@ -143,7 +143,7 @@ def objectives_for(objectives: Sequence[Measure], device: str | None) -> list[Me
 
 
 def read_front(run: RunDir) -> list[FrontEntry]:
-    """The architectures of `pareto.json`. Raises InputError where there is none, or it is damaged."""
+    """The architectures of `pareto.json`. Raises InputError if there is none, or it is damaged."""
     path, remedy = run.path / "pareto.json", f"{Command('pareto', run.name)} rewrites it"
     if not path.is_file():
         raise InputError(str(run.path), f"has not been searched; run {Command('search', run.name)}")

@@ -46,7 +46,7 @@ def warn_unmeasured(shares: Sequence[Shares], measures: Sequence[Measure], space
 
 
 def profile_command(device: str, phase: str, space: str = "") -> str:
-    """The command that measures more units of a profile. Raises InputError where the profile is gone.
+    """The command that measures more units of a profile. Raises InputError if the profile is gone.
 
     Args:
         space: by default the one that was profiled last.

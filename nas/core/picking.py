@@ -44,7 +44,7 @@ class Choice:
     device: str | None = None
 
     def check(self) -> None:
-        """Raises InputError where there is not exactly one way to choose."""
+        """Raises InputError if there is not exactly one way to choose."""
         ways = {"key": self.key is not None, "knee": self.knee, "top": self.top is not None,
                 "all_pareto": self.all_pareto}
         given = [str(Option(name)) for name, is_given in ways.items() if is_given]
@@ -85,7 +85,7 @@ def pick(run: RunDir, choice: Choice) -> tuple[SearchedRun, list[FrontEntry]]:
 
 
 def by_key(entries: Sequence[FrontEntry], key: str, run: str) -> FrontEntry:
-    """The one whose key begins so. Raises InputError where there is none, or several."""
+    """The one whose key begins so. Raises InputError if there is none, or several."""
     matches = [entry for entry in entries if entry.arch.key.startswith(key)]
     if not matches:
         raise InputError(Option("key"), "no fully evaluated architecture within the limits of the search "
@@ -98,7 +98,7 @@ def by_key(entries: Sequence[FrontEntry], key: str, run: str) -> FrontEntry:
 
 
 def within(entries: Sequence[FrontEntry], limits: Sequence[Limit]) -> list[FrontEntry]:
-    """Those that meet all limits. Raises InputError where none does, with what comes nearest."""
+    """Those that meet all limits. Raises InputError if none does, with what comes nearest."""
     for limit in limits:
         if limit.measure.is_quality and not all(limit.measure.kind in entry.metrics for entry in entries):
             raise InputError(_option(limit), f"the search did not evaluate {limit.measure.name}; it knows "

@@ -30,7 +30,7 @@ class Prices:
         self.devices, self.seq_len = dict(devices), seq_len
 
     def values(self, measures: Sequence[Measure], archs: Sequence[Architecture]) -> Floats:
-        """A row per architecture, a column per measure. Raises InputError where an architecture has no price."""
+        """A row per architecture, a column per measure. Raises InputError if an architecture has no price."""
         columns = [self._column(measure, archs) for measure in measures]
         return np.stack(columns, axis=1) if columns else np.zeros((len(archs), 0))
 
@@ -64,7 +64,7 @@ class Prices:
         return [value for one in sums.values() for value in one]
 
     def device(self, name: str) -> LatencyModel:
-        """The profile of a device. Raises InputError where the search has none of that name."""
+        """The profile of a device. Raises InputError if the search has none of that name."""
         if name not in self.devices:
             known = ", ".join(self.devices) or "none"
             raise InputError(name, f"is not a device of this search (its devices: {known}); add {Option('device')} "

@@ -51,7 +51,7 @@ def check_answers(address: str) -> None:
 
 
 def found_here() -> str | None:
-    """The address of the cluster that this machine belongs to; None where it belongs to none.
+    """The address of the cluster that this machine belongs to; None if it belongs to none.
 
     `ray start` writes it to the file that the documentation of `ray.init` names.
     """
@@ -63,7 +63,7 @@ def found_here() -> str | None:
 
 
 def _found() -> str:
-    """See `found_here`. Raises InputError where this machine belongs to no cluster."""
+    """See `found_here`. Raises InputError if this machine belongs to no cluster."""
     found = found_here()
     if not found:
         says = "no Ray cluster for 'auto': RAY_ADDRESS is not set, and no Ray runs on this machine"
@@ -72,7 +72,7 @@ def _found() -> str:
 
 
 def _why_not(host: str, port: int) -> str | None:
-    """Why nothing of Ray answers at a port; None where it may be a cluster."""
+    """Why nothing of Ray answers at a port; None if it may be a cluster."""
     where = f"port {port} of {host}"
     try:
         with socket.create_connection((host, port), ANSWER_S) as connection:

@@ -105,7 +105,7 @@ def _architecture(path: Path) -> Architecture:
 
 
 def _run_of(text: str) -> Path | None:
-    """The folder of the run in RUN/KEY; None where there is no such run."""
+    """The folder of the run in RUN/KEY; None if there is no such run."""
     run = text.rpartition("/")[0]
     folders = (Path(run), ROOT / run) if run else ()
     return next((folder for folder in folders if (folder / "config.yaml").is_file()), None)

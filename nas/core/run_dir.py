@@ -71,7 +71,7 @@ class RunDir:
 
     @classmethod
     def create(cls, name: str, config: RunConfig) -> RunDir:
-        """A new run's folder with its config and space. Raises InputError where it exists or is not ours."""
+        """A new run's folder with its config and space. Raises InputError if it exists or is not ours."""
         run = cls(name)
         run.check_free()
         text = space_text(config.space)
@@ -83,7 +83,7 @@ class RunDir:
         return run
 
     def check_free(self) -> None:
-        """Raises InputError where a new run cannot have this folder."""
+        """Raises InputError if a new run cannot have this folder."""
         if self.config_path.exists():
             raise InputError(str(self.path), f"exists; resume it with {Command('train', resume=self.name)}, or take "
                                              "another name")
@@ -93,7 +93,7 @@ class RunDir:
 
     @classmethod
     def open(cls, name: str) -> RunDir:
-        """An existing run. Raises InputError where there is none."""
+        """An existing run. Raises InputError if there is none."""
         run = cls(name)
         if not run.config_path.is_file():
             there = known_runs()
@@ -178,7 +178,7 @@ class RunDir:
         return Command("train", resume=self.name, **on_ray)
 
     def locked(self) -> AbstractContextManager[None]:
-        """Keep other processes from working on the run. Raises InputError where one does."""
+        """Keep other processes from working on the run. Raises InputError if one does."""
         return locked(self.path, "run")
 
 

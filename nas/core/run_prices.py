@@ -40,7 +40,7 @@ def profile_input(device: str) -> str:
 
 
 def profile_digest(device: str) -> str | None:
-    """The digest of a device's profile; None where it is not here."""
+    """The digest of a device's profile; None if it is not here."""
     try:
         folder = folder_of(device)
     except InputError:  # the file that describes the device is gone

@@ -46,7 +46,7 @@ class SearchConfig(BaseModel):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
     def measures(self, task: Task) -> tuple[Measure, ...]:
-        """The objectives. Raises InputError where there is no such measure, or none that has to be evaluated."""
+        """The objectives. Raises InputError if there is no such measure, or none that has to be evaluated."""
         measures = parse_all(self.objectives, task.metrics)
         if not any(measure.is_quality for measure in measures):
             raise InputError(Option("objective"), "a search needs a quality objective besides costs; allowed: "

@@ -102,7 +102,7 @@ class Study:
                 raise InputError(where, f"has no finite value for each of {', '.join(names)}; {REMEDY}")
 
     def check_measures(self) -> None:
-        """Raises InputError where an evaluated trial lacks a metric or a cost that is an objective."""
+        """Raises InputError if an evaluated trial lacks a metric or a cost that is an objective."""
         names = self._disk.metric_names or []
         for trial in self.finished:
             known = {**trial.user_attrs["costs"], **trial.user_attrs.get("metrics", {})}
@@ -170,7 +170,7 @@ def cut_back(path: Path) -> None:
 
 
 def _open(path: Path, directions: Sequence[StudyDirection]) -> optuna.Study:
-    """The study of a journal. Raises InputError where a line of it is damaged."""
+    """The study of a journal. Raises InputError if a line of it is damaged."""
     if path.is_file():
         for number, line in read_json_lines(path, REMEDY):
             checked(_JournalLine, line, f"{path}, line {number}", REMEDY)

@@ -129,11 +129,11 @@ class Subnet:
         return cls(path, arch, facts)
 
     def model(self, dropout: float = 0.0) -> Transformer:
-        """Its weights, in eval mode. Raises InputError where the files are damaged."""
+        """Its weights, in eval mode. Raises InputError if the files are damaged."""
         return Transformer.from_pretrained(self.path, dropout=dropout)
 
     def tokenizer(self) -> Tokenizer:
-        """What makes its tokens. Raises InputError where the file is missing, damaged or of another vocabulary."""
+        """What makes its tokens. Raises InputError if the file is missing, damaged or of another vocabulary."""
         path = self.path / TOKENIZER
         try:
             found = Tokenizer.from_str(read_text(path, REMEDY))
@@ -161,7 +161,7 @@ class Subnet:
                                          "needed")
 
     def prepared(self) -> Prepared:
-        """The data it is trained and judged with. Raises InputError where they are gone or of another vocabulary."""
+        """The data it is trained and judged with. Raises InputError if they are gone or of another vocabulary."""
         run = self.run()
         found = prepare(run)
         if found.tokenizer.get_vocab() != self.tokenizer().get_vocab():
@@ -206,7 +206,7 @@ def write_subnet(folder: Path, model: Transformer, tokenizer: Tokenizer, facts: 
 
 
 def check_free(folder: Path) -> None:
-    """Raises InputError where a folder is there already, or cannot be made."""
+    """Raises InputError if a folder is there already, or cannot be made."""
     if folder.exists():
         raise InputError(str(folder), f"exists; delete it, or name another folder with {Option('out')}")
     parent = next(each for each in folder.absolute().parents if each.exists())

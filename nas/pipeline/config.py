@@ -36,7 +36,7 @@ class PickPart(_Part):
     device: str | None = Field(None, description="device whose front is used")
 
     def choice(self) -> Choice:
-        """The same as the extraction takes it. Raises InputError where it is not one way to choose."""
+        """The same as the extraction takes it. Raises InputError if it is not one way to choose."""
         found = Choice(knee=self.knee, top=self.top, all_pareto=self.all_pareto, max=self.max, min=self.min,
                        device=self.device)
         found.check()

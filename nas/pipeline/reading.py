@@ -45,7 +45,7 @@ def parse_pipeline(text: str, where: str, anew: bool = False) -> PipelineConfig:
 
 
 def _rest(data: object, where: str, found: list[Fault]) -> PipelineConfig:
-    """A config of what is not wrong so far. Raises InputError where there is none."""
+    """A config of what is not wrong so far. Raises InputError if there is none."""
     wrong = {fault.key.partition(".")[0] for fault in found}
     kept = {key: value for key, value in data.items() if str(key) not in wrong} if isinstance(data, dict) else None
     try:

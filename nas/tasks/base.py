@@ -207,7 +207,7 @@ class Task(ABC):
         return take_off(rows, seed, self.must_stay)
 
     def check(self, space: SearchSpace) -> None:
-        """Raises InputError where no architecture of the space can do the task."""
+        """Raises InputError if no architecture of the space can do the task."""
         if space.family != self.family:
             says = f"needs a space of the family {self.family}; {space.name} is {space.family}"
             raise InputError("", f"task {self.name} {says}")

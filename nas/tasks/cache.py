@@ -85,7 +85,7 @@ def write(folder: Path, options: Mapping[str, Any], encoded: Encoded) -> None:
 
 
 def read(folder: Path, options: Mapping[str, Any]) -> Encoded | None:
-    """What the folder holds; None where nothing was prepared yet.
+    """What the folder holds; None if nothing was prepared yet.
 
     Raises:
         InputError: it was prepared with other options, or a file of it is damaged.

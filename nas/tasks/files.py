@@ -39,7 +39,7 @@ def read_text(path: str, encoding: str = "utf-8") -> str:
 
 
 def check_is_file(path: str) -> None:
-    """Raises InputError where the path is a folder."""
+    """Raises InputError if the path is a folder."""
     if Path(path).expanduser().is_dir():
         raise InputError(path, "is a folder; give a file in it")
 

@@ -87,7 +87,7 @@ class Ragged(NamedTuple):
         return np.diff(self.offsets)
 
     def take(self, rows: Ints, fill: int = PAD, *, skip: int = 0, drop: int = 0) -> tuple[Tensor, Tensor | None]:
-        """(ids padded on the right, mask or None where nothing is padded), without `skip` first and `drop` last."""
+        """(ids padded on the right, mask or None if nothing is padded), without `skip` first and `drop` last."""
         return _padded(self.ids, self.offsets[rows] + skip, self.offsets[rows + 1] - drop, fill)
 
 
@@ -153,7 +153,7 @@ def _batches(n: int, size: int, limit: int | None) -> Iterator[Ints]:
 
 
 def _padded(ids: Ints, starts: Ints, ends: Ints, fill: int) -> tuple[Tensor, Tensor | None]:
-    """(rows of ids[start:end] padded on the right, the mask of what is real or None where all is)."""
+    """(rows of ids[start:end] padded on the right, the mask of what is real or None if all is)."""
     places = starts[:, None] + np.arange((ends - starts).max())
     real = places < ends[:, None]
     if real.all():

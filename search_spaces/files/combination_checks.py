@@ -27,7 +27,7 @@ class BlockSurroundings:
 
 
 def part_faults(part: PartSpace, key: str, slots: int | None, surroundings: Sequence[BlockSurroundings]) -> list[Fault]:
-    """Every combination of a part's values that its kinds forbid; a few of each are shown."""
+    """Faults for every combination of a part's values that its kinds forbid; only a few of each are listed."""
     faults: list[Fault] = []
     for kind_name, genes in part.dims.items():
         kind = kinds.get(kind_name)
@@ -44,7 +44,7 @@ def part_faults(part: PartSpace, key: str, slots: int | None, surroundings: Sequ
 
 
 def _all_rules(kind: Kind) -> Iterator[Rule]:
-    """The kind's rules, and for each dim the one that its value can be worked out at all."""
+    """The kind's rules, and for each dim the rule that its value can be resolved."""
     for dim in kind.dims:
         if dim.expressions or dim.at_most:
             yield Rule((dim.name,), lambda _: True, "")

@@ -38,19 +38,19 @@ def compile_space(file: SpaceFile, where: str) -> SearchSpace:
 
 
 class _Compiler:
-    """Turns lists into genes and collects what is wrong on the way.
+    """Turns lists into genes and collects faults.
 
-    A kind with a fault is left out, so that the rest can still be checked and one report has it all.
+    A kind with a fault is skipped, so that the rest can be checked and one report contains all faults.
     """
 
     def __init__(self, file: SpaceFile) -> None:
         self.file = file
         self.faults: list[Fault] = []
         self.shapeless = False
-        """Whether a stack or the scaling is too wrong to tell which blocks stand where."""
+        """Whether a stack or the scaling is too damaged to determine the position of blocks."""
 
     def space(self, where: str) -> SearchSpace | None:
-        """The space, faulty kinds left out; None where nothing can be said about it."""
+        """The space without faulty kinds; None if it cannot be built."""
         file = self.file
         wanted = FAMILIES[file.family]
         for name in ("encoder", "decoder"):
@@ -90,8 +90,11 @@ class _Compiler:
         return 0.0 if not usual or usual == {given} else given
 
     def _settings(self) -> dict[str, Gene]:
-        """The genes of the whole architecture. The default residual alone is no gene: the random draws of spaces that
-        do not mention it are those of earlier versions, which knew no other."""
+        """The genes of the whole architecture.
+
+        If only the default residual is allowed, it is not a gene, so that spaces without this key keep the random
+        samples of earlier versions.
+        """
         found = {name: self._plain(name, getattr(self.file, name)) for name in SETTINGS}
         unknown = [name for name in self.file.residual if name not in residuals.names()]
         self.faults += [Fault("residual", f"unknown {name!r}; installed: {', '.join(residuals.names())}")
@@ -273,7 +276,7 @@ class _Compiler:
 
 
 def check(space: SearchSpace) -> list[Fault]:
-    """Every fault that shows only when dims, facts and positions come together."""
+    """Faults that depend on combinations of dims, facts and positions."""
     faults: list[Fault] = []
     n_settings = 1
     for gene in space.settings.values():

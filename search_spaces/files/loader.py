@@ -28,14 +28,14 @@ def load_space(name_or_path: str | Path) -> SearchSpace:
     """A space by its shipped name, or from a YAML file.
 
     Raises:
-        InputError: there is no such space, or the file is wrong; lists everything that is.
+        InputError: there is no such space, or the file is invalid; lists all faults.
     """
     where = f"{name_or_path}.yaml" if str(name_or_path) in shipped_spaces() else str(name_or_path)
     return space_from_text(space_text(name_or_path), where)
 
 
 def space_text(name_or_path: str | Path) -> str:
-    """The YAML of a space, by its shipped name or from a file. Raises InputError where there is none."""
+    """The YAML of a space, by its shipped name or from a file. Raises InputError if there is none."""
     text = str(name_or_path)
     if text in shipped_spaces():
         return files("search_spaces").joinpath(text + ".yaml").read_text("utf-8")
@@ -70,7 +70,7 @@ _STAND_INS = {"schema_version": 1, "name": "unnamed", "vocab_size": 1000, "conte
 
 
 def _more_faults(data: dict[Any, Any], error: ValidationError, where: str) -> tuple[Fault, ...]:
-    """What is wrong besides the keys just reported, so that one report has it all."""
+    """Further faults besides the keys just reported, so that one report contains all of them."""
     rest = copy.deepcopy(data)
     for _ in range(3):  # taking out a key can leave the table around it wrong
         for item in reversed(error.errors()):  # from the back: taking out an entry moves those behind it
@@ -88,7 +88,7 @@ def _more_faults(data: dict[Any, Any], error: ValidationError, where: str) -> tu
 
 
 def _path(data: object, location: tuple[int | str, ...]) -> list[int | str]:
-    """A pydantic location as a path in the file: a value that stands alone is no list there."""
+    """A pydantic location as a path in the file, where a single value is not written as a list."""
     path: list[int | str] = []
     node: Any = data
     for part in location:
@@ -105,7 +105,7 @@ def _is_index(part: object, entries: list[Any]) -> bool:
 
 
 def _take_out(data: dict[Any, Any], path: list[int | str]) -> None:
-    """Delete what stands at a path; a mandatory key gets a value that is always valid."""
+    """Delete the value at a path; a mandatory key gets a value that is always valid."""
     *containers, last = path or [""]
     node: Any = data
     for part in containers:
@@ -125,7 +125,7 @@ def _space_hint(asked: str) -> str:
 
 
 def _fault(model: type[BaseModel], data: object, error: dict[str, Any]) -> Fault:
-    """A pydantic error in our words."""
+    """A pydantic error as a fault in plain words."""
     path = _path(data, error["loc"])
     fields, names, description = model.model_fields, [], ""
     for part in path:
@@ -147,7 +147,7 @@ def _fault(model: type[BaseModel], data: object, error: dict[str, Any]) -> Fault
 
 
 def _is_branch(part: object) -> bool:
-    """Whether a step of pydantic's path names its own way through an alternative, not a key of the file."""
+    """Whether a step of pydantic's path names a branch of a union, not a key of the file."""
     return isinstance(part, str) and bool(re.match(r"(function-\w+|literal|list|nullable)\[|\[key\]$", part))
 
 

@@ -1,6 +1,7 @@
-"""How every file is read: UTF-8 text, JSON, YAML and CSV, within limits. What is wrong is an InputError in a sentence.
+"""Reads files: UTF-8 text, JSON, YAML and CSV, within size limits.
 
-`remedy` is the end of that sentence everywhere: what the user can do about the file. `where` names what text is of.
+Faults raise InputError. `remedy` is the end of its sentence: what the user can do about the file. `where` names the
+source of a text.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from search_spaces.errors import Fault, InputError, cut, shown
 from search_spaces.files.yaml_loader import GREATEST, MOST_DEPTH, PlainLoader
 
 MOST_BYTES = 2**30
-"""Of a file; journals of long searches have tens of megabytes."""
+"""Maximum size of a file; journals of long searches have tens of megabytes."""
 MOST_YAML_BYTES = 2**24
-"""Of a YAML file, which takes some thousand times as long to read as JSON."""
+"""Maximum size of a YAML file; YAML takes about a thousand times as long to parse as JSON."""
 Checked = TypeVar("Checked")
 
 
 def read_bytes(path: Path, remedy: str = "", most: int = MOST_BYTES) -> bytes:
-    """What a file holds. Raises InputError where it cannot be read or is too large."""
+    """The content of a file. Raises InputError if it cannot be read or is too large."""
     try:
         size = path.stat().st_size
         if size > most:
@@ -41,7 +42,7 @@ def read_bytes(path: Path, remedy: str = "", most: int = MOST_BYTES) -> bytes:
 
 
 def read_text(path: Path, remedy: str = "", most: int = MOST_BYTES) -> str:
-    """The text of a file, line ends as newlines. Raises InputError where it is not UTF-8."""
+    """The text of a file, line ends as newlines. Raises InputError if it is not UTF-8."""
     return text_of(read_bytes(path, remedy, most), str(path), remedy)
 
 
@@ -60,12 +61,12 @@ def read_json(path: Path, remedy: str = "") -> Any:
 
 
 def read_table(path: Path, remedy: str = "") -> dict[str, Any]:
-    """The object in a JSON file. Raises InputError where it holds anything else."""
+    """The object in a JSON file. Raises InputError if it contains anything else."""
     return table(read_json(path, remedy), str(path), remedy)
 
 
 def table(data: object, where: str, remedy: str = "") -> dict[str, Any]:
-    """Data that has to be a table of keys."""
+    """Checks that data are a table of keys."""
     if not isinstance(data, dict):
         raise InputError(where, _sentence(f"must be a table of keys, found {kind_of(data)}", remedy))
     return data
@@ -95,7 +96,7 @@ def parse_json(text: str, where: str, remedy: str = "", unique: bool = False) ->
 
 
 def json_lines(text: str, where: str, remedy: str = "") -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) of every line; each has to hold one."""
+    """(line number, object) of every line."""
     for number, line in enumerate(text.split("\n"), 1):
         if line or number == 1:
             place = f"{where}, line {number}"
@@ -103,7 +104,7 @@ def json_lines(text: str, where: str, remedy: str = "") -> Iterator[tuple[int, d
 
 
 def read_json_lines(path: Path, remedy: str = "") -> Iterator[tuple[int, dict[str, Any]]]:
-    """The lines of a file that grows line by line; a last one without its end was cut off by a kill and is left out."""
+    """The lines of an append-only file; an incomplete last line, left by a killed process, is ignored."""
     data = read_bytes(path, remedy)
     return json_lines(text_of(data[: data.rfind(b"\n") + 1], str(path), remedy), str(path), remedy)
 
@@ -185,18 +186,18 @@ def checked(kind: type[Checked] | TypeAdapter[Checked], data: object, where: str
 
 
 def first_fault(error: ValidationError) -> Fault:
-    """The first thing that pydantic found wrong."""
+    """The first fault of a pydantic error."""
     return next(faults_of(error))
 
 
 def faults_of(error: ValidationError) -> Iterator[Fault]:
-    """Everything that pydantic found wrong, each with its key."""
+    """All faults of a pydantic error, each with its key."""
     for item in error.errors(include_url=False, include_context=False):
         yield Fault(".".join(map(str, item["loc"])), item["msg"].removeprefix("Value error, "))
 
 
 def kind_of(value: object) -> str:
-    """What a value is, for a sentence about it."""
+    """The type of a value, in words."""
     names = {dict: "a table", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
     return "nothing" if value is None else names.get(type(value), f"a {type(value).__name__}")
 
@@ -227,7 +228,7 @@ _UNIQUE = json.JSONDecoder(parse_int=_whole, object_pairs_hook=_no_duplicates)
 
 
 def _check_depth(text: str, data: object) -> None:
-    """Raises RecursionError for data that is nested deeper than others could walk through."""
+    """Raises RecursionError for data nested too deeply to be processed recursively."""
     if text.count("[") + text.count("{") <= MOST_DEPTH:
         return
     level: list[Any] = [data]

@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all, also after a power cut."""
+"""Atomic writing of files and folders: complete or absent, even after a power failure."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _NAME = re.compile(r"\..+\.(?:(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-)?[0-9a-f]{8}")
-"""What is not finished is called so: after its name come the machine and the process that write it; files of earlier
-versions have neither."""
+"""Name of an unfinished file: its final name, then the machine and the process that write it; files of earlier versions
+lack these."""
 _OLD_S = 86400.0
-"""After so long an unfinished file of an unknown process counts as abandoned."""
+"""Age in seconds after which an unfinished file of an unknown process counts as abandoned."""
 _writing: set[str] = set()
 """Names of what this process is writing."""
 
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Where to write what shall be at `path`: it gets its name when the block ends and it is on the disk.
+    """A temporary path to write to; it is flushed to disk and renamed to `path` when the block ends.
 
-    After an error nothing is left of it; what a killed process left of it is deleted. Several processes may write the
-    same path at once: the last one counts.
+    After an error it is deleted, as are leftovers of killed processes. Several processes may write the same path at
+    once: the last one wins.
     """
     for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
         _delete_left(left)
@@ -50,7 +50,7 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def sweep(folder: Path) -> None:
-    """Delete what killed processes left in a folder and the folders in it."""
+    """Delete leftovers of killed processes in a folder and its subfolders."""
     for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not _delete_left(Path(parent, name))]
         for name in files:
@@ -58,7 +58,7 @@ def sweep(folder: Path) -> None:
 
 
 def delete(path: Path) -> None:
-    """Delete a file or a folder, if it is there."""
+    """Delete a file or a folder if it exists."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -84,24 +84,24 @@ def _machine() -> str:
 
 
 def _runs(process: int) -> bool:
-    """Whether there is such a process beside this one: what this one is writing is known."""
+    """Whether a process other than this one runs under that id; what this one is writing is known."""
     if process == os.getpid():
         return False
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # somebody else's
+    except OSError:  # owned by another user
         return True
     return True
 
 
 def _usual_mode(path: Path) -> None:
-    """Let those read a file who can read the others: libraries that write through a temporary file give it to its
-    owner alone."""
+    """Set the default permissions of a file: libraries that write through a temporary file make it readable by its
+    owner only."""
     if stat.S_IMODE(path.stat().st_mode) == 0o600:
         probe = path.with_name(f"{path.name}.mode")
-        try:  # what the umask makes of a new file: the umask itself can only be read by setting it
+        try:  # permissions of a new file show the umask, which can only be read by setting it
             os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             path.chmod(stat.S_IMODE(probe.stat().st_mode))
         finally:
@@ -109,7 +109,7 @@ def _usual_mode(path: Path) -> None:
 
 
 def _flush(path: Path) -> None:
-    """Bring a file or folder to the disk."""
+    """Flush a file or folder to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

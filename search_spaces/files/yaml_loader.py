@@ -9,12 +9,14 @@ from typing import Any
 import yaml
 
 MOST_DEPTH = 100
-"""Lists and tables inside each other; our own files have about ten."""
+"""Maximum nesting of lists and tables; shipped files have about ten levels."""
 MOST_REPEATED = 100_000
-"""Values that aliases and merge keys may add to those that are written out. Nine aliases of nine aliases, and so on
-nine times, are a file of a few lines and 400 million values."""
+"""Maximum number of values that aliases and merge keys may add.
+
+Nine levels of nine aliases make 400 million values in a file of a few lines.
+"""
 GREATEST = 2**63
-"""Whole numbers lie below: what is larger fits in no index and no tensor."""
+"""Exclusive upper bound of whole numbers; larger ones fit in no index and no tensor."""
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -24,7 +26,7 @@ class PlainLoader(yaml.SafeLoader):
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """The next node; nodes are composed inside each other as they are nested."""
+        """The next node; called recursively for nested nodes."""
         self.depth += 1
         try:
             if self.depth > MOST_DEPTH:
@@ -104,7 +106,7 @@ def _plain() -> None:
 
 
 def _count(node: yaml.Node, written: set[int], expanded: dict[int, int]) -> int:
-    """How many values a node stands for once its aliases are resolved; `written` gets each node once."""
+    """Number of values of a node once its aliases are resolved; `written` gets each node once."""
     known = expanded.get(id(node))
     if known is not None:
         return known

@@ -90,7 +90,7 @@ def load_published(name: str) -> Architecture:
 
 
 def single_architecture(data: dict[str, Any], where: str) -> Architecture:
-    """The one architecture of a space of size 1. Raises InputError where there are more."""
+    """The one architecture of a space of size 1. Raises InputError if there are more."""
     space = space_from_data(data, where)
     if space.genes:
         gene, values = next(iter(space.genes.items()))
@@ -141,7 +141,7 @@ def _numbers() -> tuple[PublishedNumber, ...]:
 
 
 def numbers() -> list[PublishedNumber]:
-    """Every published figure. Raises InputError where the table is wrong."""
+    """Every published figure. Raises InputError if the table is wrong."""
     return list(_numbers())
 
 

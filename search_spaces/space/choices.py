@@ -1,4 +1,4 @@
-"""What can stand at each place of a space."""
+"""The possible blocks at each position of a space."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Pairs = tuple[tuple[str, Value], ...]
 STACK_ROLES = {"mixer": ("mixer", "cross"), "ffn": ("ffn",), "between": ("between",)}
-"""The part that a layer may share -> the roles that go with it; what stands between layers is never shared."""
+"""The part that a layer may share -> the roles that go with it; blocks between layers are never shared."""
 
 
 @lru_cache(maxsize=200_000)
@@ -29,12 +29,12 @@ def build_block(kind: str, raw: Pairs, facts: Facts, extra: Pairs) -> BlockConfi
 
 
 def first_block(scaling: Scaling | None) -> Pairs:
-    """What scaling gives the embedding and the head."""
+    """The scaling values of the embedding and the head."""
     return tuple(scaling.first().items()) if scaling else ()
 
 
 def scaled_at(scaling: Scaling | None, position: int, depth: int) -> Pairs:
-    """What scaling gives the layer at a position of a stack of that depth."""
+    """The scaling values of the layer at a position of a stack of that depth."""
     return tuple(scaling.at(position, depth).items()) if scaling else ()
 
 

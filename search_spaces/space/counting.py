@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from search_spaces.space.search_space import SearchSpace
 
 States = Counter[frozenset[Any]]
-"""How many distinct readings lead to each set of hypotheses still possible."""
+"""Set of hypotheses still possible -> number of distinct readings that lead to it."""
 Shape = tuple[tuple[int | None, tuple[str, ...]], ...]
-"""Per layer: the slot whose lists it reads (None where all slots are alike) and the roles it owns."""
+"""Per layer: the slot whose lists it reads (None if all slots are alike) and the roles it owns."""
 
 
 def count_architectures(space: SearchSpace) -> int:
-    """How many distinct architectures the space holds."""
+    """Number of distinct architectures of the space."""
     total = 0
     every_scaling = frozenset(scaling for _, scaling in scalings(space))
     for settings in space.every_settings():

@@ -1,4 +1,4 @@
-"""What a space is made of: genes (named lists of values) and the places that read them."""
+"""The parts of a space: genes (named lists of values) and the positions that read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Gene:
     """A list of values to choose from: one for all, or one per slot of a stack.
 
     Args:
-        name: its name in a genotype; `{slot}` in it marks a gene every slot has for itself.
+        name: its name in a genotype; `{slot}` in it marks a gene that every slot has separately.
         values: the lists; a single one holds for every slot.
     """
 
@@ -25,7 +25,7 @@ class Gene:
 
     @property
     def per_slot(self) -> bool:
-        """Whether every slot has this gene for itself."""
+        """Whether every slot has this gene separately."""
         return "{slot}" in self.name
 
     def key(self, slot: int | None = None) -> str:

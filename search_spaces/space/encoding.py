@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class _ElsewhereError(Exception):
-    """The architecture is not of the form just tried."""
+    """The architecture does not match the form just tried."""
 
     def __init__(self, key: str, says: str) -> None:
         self.fault = Fault(key, says)
 
 
 def encode(space: SearchSpace, arch: Architecture) -> dict[str, Value]:
-    """A genotype that decodes to `arch`. Raises InputError where there is none."""
+    """A genotype that decodes to `arch`. Raises InputError if there is none."""
     faults = [
         Fault(name, f"{getattr(arch, name)!r}; this space has {wanted!r}")
         for name, wanted in _fixed(space, arch).items() if getattr(arch, name) != wanted
@@ -95,7 +95,7 @@ def _encode_stack(stack: StackSpace, layers: tuple[Layer, ...], facts: Facts,
 
 def _find_kept(stack: StackSpace, layers: tuple[Layer, ...], sharing: Sharing,
                scaling: Scaling | None) -> tuple[int, ...]:
-    """The slots the layers stand in, some of which sharing hides."""
+    """The slots of the layers, some of which are hidden by sharing."""
     depth = len(layers)
     if stack.keep == "searched":
         kept: list[int] = []

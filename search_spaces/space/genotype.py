@@ -1,4 +1,4 @@
-"""Genotype -> Architecture, and the genotypes at both ends of a space."""
+"""Genotype -> Architecture, and the smallest and largest genotypes of a space."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _kept(stack: StackSpace, read: Any, scaling: Scaling | None) -> tuple[int, .
 
 
 def _checked(space: SearchSpace, genotype: Mapping[str, Value]) -> dict[str, Value]:
-    """The genotype in the space's own values: 2.0, as a table of numbers gives it back, becomes 2."""
+    """The genotype with the space's own values: 2.0, as read from a table of numbers, becomes 2."""
     genes = space.genes
     faults = [Fault(str(name), "is not a gene of this space") for name in genotype if name not in genes]
     chosen: dict[str, Value] = {}

@@ -1,4 +1,4 @@
-"""Every unit that can occur in a space, by the place its weights live: what a supernet stores and a device times."""
+"""Every unit that can occur in a space, by the path of its weights: what a supernet stores and a device measures."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from search_spaces.space.search_space import SearchSpace
 from search_spaces.units import Outline, Place, Unit, walk
 
 Owners = dict[tuple[int, str], list[Pairs]]
-"""(slot, role) that can own weights -> what scaling can give a block there."""
+"""(slot, role) that can own weights -> possible scaling values of a block there."""
 
 
 def inventory(space: SearchSpace) -> dict[str, tuple[Unit, ...]]:
-    """Path -> the units that can stand there, in a fixed order."""
+    """Path -> the possible units there, in a fixed order."""
     found: dict[str, dict[Unit, None]] = defaultdict(dict)
     owners = {name: _owners(space, stack) for name, stack in space.stacks.items()}
     rank = {path: i for i, path in enumerate(_ordered(owners))}
@@ -37,7 +37,7 @@ def inventory(space: SearchSpace) -> dict[str, tuple[Unit, ...]]:
 
 
 def _outline(space: SearchSpace, settings: dict[str, Value], owners: dict[str, Owners]) -> Outline:
-    """What all architectures of a space with these settings are made of."""
+    """The parts of all architectures of a space with these settings."""
     facts = space.facts(settings, False)
     ends: list[tuple[BlockConfig, Sequence[BlockConfig]]] = []
     for extra in dict.fromkeys(first_block(scaling) for _, scaling in scalings(space)):
@@ -55,8 +55,10 @@ def _outline(space: SearchSpace, settings: dict[str, Value], owners: dict[str, O
 
 
 def _on_every_share(outline: Outline, name: str, stack: StackSpace) -> Sequence[Place]:
-    """The places of a stack. Layers that share weights run on what is left where each of them stands, so that every
-    place may see every share of the tokens."""
+    """The positions of a stack.
+
+    Layers that share weights run at different positions, so every one may see every share of the tokens.
+    """
     places = outline.stacks[name]
     if stack.sharing.choices() == ("none",) or not any(place.role == "between" and place.blocks for place in places):
         return places
@@ -76,7 +78,7 @@ def _ordered(owners: dict[str, Owners]) -> list[str]:
 
 
 def _owners(space: SearchSpace, stack: StackSpace) -> Owners:
-    """The places of a stack that can own weights, in the order in which smaller depths have them."""
+    """The positions of a stack that can own weights, ordered by the smallest depth that has them."""
     found: dict[tuple[int, str], dict[Pairs, None]] = defaultdict(dict)
     modes = [Sharing.parse(text) for text in stack.sharing.choices()]
     for _, scaling in scalings(space):

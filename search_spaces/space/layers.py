@@ -44,7 +44,7 @@ class Sharing:
         return 0 if self.group is None else position - position % self.group
 
     def owners(self, depth: int) -> int:
-        """How many parts a stack of that depth stores: the measure smallest and largest go by."""
+        """Number of parts that a stack of that depth stores; defines smallest and largest."""
         return sum(self.leader(part, i) == i for part in ("mixer", "ffn") for i in range(depth))
 
 
@@ -85,5 +85,5 @@ class Scaling:
         }
 
     def first(self) -> dict[str, int | float]:
-        """What the embedding's unit takes: the least depth and multiplier."""
+        """The values for the embedding: minimum depth and multiplier."""
         return {"scaled_depth": self.n_min, "scaled_multiplier": round(self.multiplier, 3)}

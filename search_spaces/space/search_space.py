@@ -91,13 +91,13 @@ class SearchSpace:
         return {name: CategoricalDistribution(values) for name, values in self.genes.items()}
 
     def decode(self, genes: Genotype) -> Architecture:
-        """The architecture a genotype stands for. Raises InputError for a wrong or missing gene."""
+        """The architecture that a genotype encodes. Raises InputError for a wrong or missing gene."""
         return self.read(genes)[0]
 
     def read(self, genes: Genotype) -> tuple[Architecture, frozenset[str]]:
-        """The architecture a genotype stands for, and the names of the genes that make it what it is.
+        """The architecture that a genotype encodes, and the names of the genes that affect it.
 
-        The others, such as those of a layer that is left out, may have any value.
+        The others, such as those of a dropped layer, may have any value.
 
         Raises:
             InputError: a gene is wrong or missing.
@@ -108,7 +108,7 @@ class SearchSpace:
         """A genotype of the architecture: `decode(encode(arch)) == arch`.
 
         Raises:
-            InputError: the architecture is not in the space; says what stands in the way.
+            InputError: the architecture is not in the space; says why.
         """
         return encoding.encode(self, arch)
 
@@ -126,11 +126,14 @@ class SearchSpace:
         return self.decode({name: rng.choice(values) for name, values in self.genes.items()})
 
     def smallest(self, rng: random.Random | None = None) -> Architecture:
-        """Every dimension at its least; of kinds and words the first listed, or one drawn. Not always the cheapest."""
+        """Every dimension at its minimum; for kinds and words the first listed, or a random one.
+
+        Not always the cheapest.
+        """
         return self.decode(genotype.extreme(self, 0, rng))
 
     def largest(self, rng: random.Random | None = None) -> Architecture:
-        """Every dimension at its greatest; of kinds and words the last listed, or one drawn.
+        """Every dimension at its maximum; for kinds and words the last listed, or a random one.
 
         Not always the most expensive.
         """

@@ -58,7 +58,7 @@ def unpack(tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]])
 
 
 def _best_size(table: Tensor) -> int | None:
-    """Numbers of a sub-vector with which the table takes least room; None where it takes no less than as it is."""
+    """Numbers of a sub-vector with which the table takes least room; None if it takes no less than as it is."""
     if table.dim() != 2 or not table.is_floating_point() or 0 in table.shape:
         return None
     rows, width = table.shape

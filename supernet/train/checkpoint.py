@@ -34,7 +34,7 @@ class Checkpoints:
         self.folder, self.keep = folder, keep
 
     def save(self, trainer: Trainer) -> Path:
-        """Write a checkpoint. Raises InputError where that fails; the ones before are intact."""
+        """Write a checkpoint. Raises InputError if that fails; the ones before are intact."""
         final = self._of(trainer.progress.step)
         if final.exists():
             return final
@@ -61,7 +61,7 @@ class Checkpoints:
                       key=lambda path: int(_step_text(path)))
 
     def load_newest(self, trainer: Trainer) -> bool:
-        """Bring a trainer to the newest checkpoint; false where there is none.
+        """Bring a trainer to the newest checkpoint; false if there is none.
 
         Raises:
             InputError: it is damaged, or of another space or recipe.
@@ -136,7 +136,7 @@ def newest_step(folder: Path) -> int:
 
 
 def read_progress(path: Path) -> Progress:
-    """Read a checkpoint's JSON. Raises InputError where it is damaged."""
+    """Read a checkpoint's JSON. Raises InputError if it is damaged."""
     data = read_table(path, REMEDY)
     known, progress = {field.name for field in fields(Progress)}, data.get("progress")
     if data.get("schema_version") != SCHEMA_VERSION or not isinstance(progress, dict) or set(progress) != known:

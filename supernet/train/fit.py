@@ -48,7 +48,7 @@ Evaluate = Callable[[Trainer], Mapping[str, float]]
 
 def fit(trainer: Trainer, checkpoints: Checkpoints, evaluate: Evaluate, observer: Observer | None = None,
         stop: Callable[[], bool] = lambda: False) -> bool:
-    """Train from where the trainer stands; false where it was asked to stop before the end.
+    """Train from where the trainer stands; false if it was asked to stop before the end.
 
     A step's evaluation comes before its checkpoint, so that a resumed run knows it. With patience, the step of the best
     evaluation has a checkpoint: see `Checkpoints.load_best`.

@@ -106,7 +106,7 @@ def feature_loss(student: Tensor, teacher: Tensor, mask: Tensor | None) -> Tenso
     So it is the share that is missing, and means the same in models and layers whose features are of other sizes.
 
     Args:
-        mask: (batch, n), true where a real token stands; None where all are real.
+        mask: (batch, n), true for real tokens; None if all are real.
     """
     mine, theirs = (precise(features if mask is None else features[mask]) for features in (student, teacher))
     return (mine - theirs).square().mean() / theirs.square().mean()
@@ -118,7 +118,7 @@ def attention_loss(student: Tensor, teacher: Tensor, mask: Tensor | None) -> Ten
     Args:
         student: (batch, heads, n, m). Where the teacher has another number of heads, the means over the heads are
             compared.
-        mask: (batch, n), true where a real token asks; None where all are real.
+        mask: (batch, n), true where a real token asks; None if all are real.
     """
     mine, theirs = precise(student), precise(teacher)
     if mine.shape[1] != theirs.shape[1]:

@@ -93,7 +93,7 @@ class MeasureKind(ABC):
 
     @abstractmethod
     def price(self, arch: Architecture, at: PriceConditions) -> float:
-        """The value of an architecture. Raises InputError where a price is missing."""
+        """The value of an architecture. Raises InputError if a price is missing."""
 
     def price_many(self, archs: Sequence[Architecture], at: PriceConditions) -> Floats:
         """The values of architectures; overridden where many are faster together."""
@@ -108,7 +108,7 @@ class MeasureKind(ABC):
         return np.zeros(len(archs))
 
     def why_not(self, arch: Architecture) -> str:
-        """Why an architecture has no such value, in one sentence without its subject; empty where it has one."""
+        """Why an architecture has no such value, in one sentence without its subject; empty if it has one."""
         return ""
 
     def known_phases(self, device: LatencyModel) -> Sequence[str]:

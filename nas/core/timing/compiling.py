@@ -96,7 +96,7 @@ class Compiler:
         """Compile many, in their order; gives fewer where `stop` or `more` says so.
 
         Args:
-            done: called after each, with what was compiled; with None where it was known.
+            done: called after each, with what was compiled; with None if it was known.
             more: whether there is time to start another one; not asked for the first `least` workloads.
             pool: processes to use; by default new ones.
         """

@@ -132,7 +132,7 @@ class Bench:
         self.tick()
 
     def _reach(self) -> None:
-        """Ask for the device once, before minutes of compiling. Raises InputError where it cannot be reached."""
+        """Ask for the device once, before minutes of compiling. Raises InputError if it cannot be reached."""
         if self.runtime.SUFFIX and not self.reached:
             self.transport.check(self.device.runtime)
             self.reached = True

@@ -67,7 +67,7 @@ class Technique(BaseModel, ABC):
         return self.settings()
 
     def check(self, model: Transformer, recipe: Recipe) -> None:
-        """Raises InputError where it makes no sense for a model or with a recipe."""
+        """Raises InputError if it makes no sense for a model or with a recipe."""
         if isinstance(model, Quantised):
             raise InputError("", f"it is already {model.how.scheme}, which must be the last step; use the model it "
                                  "was made from")

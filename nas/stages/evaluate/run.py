@@ -54,7 +54,7 @@ def _of_run(folder: RunDir, request: EvaluateRequest, progress: StageProgress) -
 
 
 def _archs(arch: str | None, space: SearchSpace) -> dict[str, Architecture]:
-    """An architecture of the space by its name, or both ends. Raises InputError where it is not of the space."""
+    """An architecture of the space by its name, or both ends. Raises InputError if it is not of the space."""
     if arch is None:
         return {"smallest": space.smallest(), "largest": space.largest()}
     named = resolve(arch)

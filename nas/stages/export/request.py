@@ -53,13 +53,13 @@ class ExportRequest:
         return f"{self.format}-int8" if self.int8 else self.format
 
     def check_available(self) -> None:
-        """Raises InputError where the format cannot be written on this machine."""
+        """Raises InputError if the format cannot be written on this machine."""
         why = formats.get(self.format).missing()
         if why:
             raise InputError(Option("format"), f"{self.format} cannot be written here: {why}")
 
     def sequence_length(self, arch: Architecture) -> int:
-        """Tokens of a sequence. Raises InputError where the architecture takes fewer."""
+        """Tokens of a sequence. Raises InputError if the architecture takes fewer."""
         if self.length is not None and not 1 <= self.length <= arch.context:
             raise InputError(Option("length"), f"{self.length} is not allowed; allowed: 1 to the context, "
                                                f"{arch.context}")

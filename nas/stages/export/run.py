@@ -68,7 +68,7 @@ def run(request: ExportRequest, progress: StageProgress) -> Exported:
 
 
 def _write(shipment: Shipment, request: ExportRequest, folder: Path) -> dict[str, Any]:
-    """The files, the comparison and the record. Raises InputError where it is not good enough."""
+    """The files, the comparison and the record. Raises InputError if it is not good enough."""
     module = formats.get(request.format)
     facts = module.write(shipment, folder)
     files = sorted(path.name for path in folder.iterdir())
@@ -92,7 +92,7 @@ def _sizes(module: Any, shipment: Shipment) -> dict[str, Any]:
 
 
 def _compared(module: Any, shipment: Shipment, request: ExportRequest, folder: Path) -> dict[str, Any]:
-    """How the export compares with the plain model. Raises InputError where that is not good enough."""
+    """How the export compares with the plain model. Raises InputError if that is not good enough."""
     compared = sample(shipment, module.DYNAMIC, request.int8)
     try:
         run = module.load(shipment, folder)

@@ -143,7 +143,7 @@ class _Extraction:
         return write_subnet(folder, model, prepared.tokenizer, facts)
 
     def keep(self, entry: FrontEntry) -> Subnet:
-        """A subnet that is there already, with today's costs. Raises InputError where it is damaged."""
+        """A subnet that is there already, with today's costs. Raises InputError if it is damaged."""
         folder = self._folder(entry.arch)
         try:
             subnet = Subnet.open(str(folder))

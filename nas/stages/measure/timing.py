@@ -72,7 +72,7 @@ class MeasuredSubnet:
 
     Args:
         timing: at the speed the device had when it was profiled.
-        predicted_ms: None where its profile has no price for a part; `warning` says which.
+        predicted_ms: None if its profile has no price for a part; `warning` says which.
         unmeasured: the share of it that rests on interpolated prices.
         warning: a sentence, where something is wrong.
     """
@@ -121,7 +121,7 @@ def measure(subnets: Sequence[Subnet], device: str, phase: str, budget_s: float,
 
 
 def _check(subnet: Subnet, model: LatencyModel, phase: str) -> None:
-    """Raises InputError where it cannot be timed at the conditions of the profile."""
+    """Raises InputError if it cannot be timed at the conditions of the profile."""
     at, context = model.stored.conditions, subnet.arch.context
     if model.estimated:
         raise InputError(model.name, "is estimated from a specification; there is no device to measure on")

@@ -128,7 +128,7 @@ class PhaseTime:
     n_phases: int
 
     def check_least(self, phase_s: float, memory_s: float, what: str) -> None:
-        """Raises InputError where the budget is too small for the least that is left to do.
+        """Raises InputError if the budget is too small for the least that is left to do.
 
         A profile that was begun is always finished: the least is done then, whatever the time.
         """

@@ -89,7 +89,7 @@ def calibration_models(space: SearchSpace, n: int) -> list[Architecture]:
 
 
 def draw_models(space: SearchSpace, n: int, purpose: str, avoid: set[str]) -> list[Architecture]:
-    """n different samples, none of them to avoid. Raises InputError where the space has too few."""
+    """n different samples, none of them to avoid. Raises InputError if the space has too few."""
     rng = random.Random(f"{space.name}/{purpose}")  # noqa: S311 - no secret
     found: dict[str, Architecture] = {}
     for _ in range(TRIES * n):

@@ -21,7 +21,7 @@ class PredictedLatency:
     Args:
         unmeasured_share: of the latency, what rests on interpolated or estimated units.
         measure_more: the command that measures more units, where that would help.
-        peak_bytes: None where the profile does not predict memory.
+        peak_bytes: None if the profile does not predict memory.
         parts: milliseconds by unit, `overhead_ms` beside them; none where only whole models were measured.
     """
 
@@ -51,7 +51,7 @@ class PredictedLatency:
 
 
 def predict_latency(request: LatencyRequest) -> PredictedLatency:
-    """The predicted latency. Raises InputError where the device is not profiled or has no price for a unit."""
+    """The predicted latency. Raises InputError if the device is not profiled or has no price for a unit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ProfileWarning)  # they are part of the result
         model = LatencyModel.load(request.device)

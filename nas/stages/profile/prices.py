@@ -44,7 +44,7 @@ def measured_rows(timings: Mapping[str, Timing], units: Iterable[Unit], works: M
 
 
 def interpolated_rows(known: Sequence[PriceRow], works: Mapping[Unit, UnitWork], phase: str) -> list[PriceRow]:
-    """The prices of the units without one, from those that were measured. Raises InputError where those are too few."""
+    """The prices of the units without one, from those that were measured. Raises InputError if those are too few."""
     wanted = [unit for unit in works if unit not in {row.unit for row in known}]
     if not wanted:
         return []

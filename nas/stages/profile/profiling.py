@@ -246,7 +246,7 @@ class Profiling:
 
 
 def conditions_of(device: Device, space: SearchSpace) -> Conditions:
-    """What latencies are measured at. Raises InputError where the device's file asks for more than the space has."""
+    """What latencies are measured at. Raises InputError if the device's file asks for more than the space has."""
     length = device.length or space.context
     past = device.past or max(length // 2, 1)
     for name, value in (("length", length), ("past", past + 1)):

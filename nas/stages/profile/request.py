@@ -69,7 +69,7 @@ class LatencyRequest:
 
 
 def check_phase(phase: str) -> None:
-    """Raises InputError where there is no such phase."""
+    """Raises InputError if there is no such phase."""
     if phase not in PHASES:
         raise InputError(Option("phase"), f"{phase!r} is not allowed; allowed: {', '.join(PHASES)}")
 

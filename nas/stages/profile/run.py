@@ -122,7 +122,7 @@ def load_profiled_space(name: str) -> SearchSpace:
 
 
 def _last_space(folder: Path) -> str:
-    """The space that a profile was made for last. Raises InputError where there is none."""
+    """The space that a profile was made for last. Raises InputError if there is none."""
     known = read_stored(folder).spaces if (folder / "profile.yaml").is_file() else ()
     if not known:
         raise InputError(Option("space"), f"is missing: the search space to profile; {Command('spaces')} lists those "

@@ -74,7 +74,7 @@ def train_plain(arch: Architecture, recipe: Recipe, folder: Path, task: Task, pr
 
 
 def read_result(folder: Path) -> dict[str, float] | None:
-    """The metrics of a finished training; None where there is none. Raises InputError for a damaged file."""
+    """The metrics of a finished training; None if there is none. Raises InputError for a damaged file."""
     path = folder / RESULT
     if not path.is_file():
         return None

@@ -20,7 +20,7 @@ FILES = ("manifest.json", "config.yaml", "space.yaml", "search.yaml", "events.js
 
 
 def collect(run: RunDir) -> RunReport:
-    """Everything a report shows. Raises InputError where a file is damaged."""
+    """Everything a report shows. Raises InputError if a file is damaged."""
     config, space = run.config(), fitted_space(run)
     run.read_manifest()
     task = tasks.get(config.task)

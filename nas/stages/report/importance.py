@@ -26,7 +26,7 @@ _SLOT = re.compile(r"\.\d+(?=\.)")
 
 def importance(metric: str, params: Sequence[Mapping[str, Any]], values: Sequence[float],
                genes: Mapping[str, Sequence[Any]]) -> Importance | None:
-    """How much of a quality each dimension explains; None where there are too few trials, or all are alike.
+    """How much of a quality each dimension explains; None if there are too few trials, or all are alike.
 
     Args:
         params: the value of every gene, for each trial.

@@ -10,7 +10,7 @@ WHOLE = "the whole validation split"
 
 
 def split_size(run: RunDir, space: SearchSpace) -> int | None:
-    """How many examples the validation split has: windows of a text, or rows; None where it is not known."""
+    """How many examples the validation split has: windows of a text, or rows; None if it is not known."""
     index = read_index(run)
     sizes = index.sizes if index else {}
     if "valid.stream" in sizes:

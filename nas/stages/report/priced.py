@@ -70,7 +70,7 @@ def _breakdowns(model: LatencyModel, archs: Mapping[str, Architecture],
 
 
 def breakdown(model: LatencyModel, arch: Architecture, phase: str) -> list[TimedPart]:
-    """The time of every step, and what no step takes. Raises InputError where a profile does not know."""
+    """The time of every step, and what no step takes. Raises InputError if a profile does not know."""
     steps = model.breakdown(arch, phase)
     stacked = len(arch.stacks) > 1
     found = []

@@ -23,7 +23,7 @@ from search_spaces.published.catalogue import names as published_names
 
 
 def read_searched(run: RunDir, space: SearchSpace, task: Task) -> Searched | None:
-    """What the search found so far, also while it goes on; None where nothing was evaluated.
+    """What the search found so far, also while it goes on; None if nothing was evaluated.
 
     Raises:
         InputError: a file of the search is damaged.

@@ -113,7 +113,7 @@ def _thinned(points: list[tuple[int, float]]) -> tuple[list[int], list[float | N
 
 
 def read_ranked(run: RunDir) -> Ranked | None:
-    """The ranking report, if there is one. Raises InputError where it is damaged."""
+    """The ranking report, if there is one. Raises InputError if it is damaged."""
     table, figures = run.path / "rank" / "ranking.csv", run.path / "rank" / "ranking.json"
     if not table.is_file() or not figures.is_file():
         return None

@@ -37,7 +37,7 @@ class RetrainJob:
     """One retraining.
 
     Args:
-        teacher: a subnet that teaches; None where it is the supernet, or nobody.
+        teacher: a subnet that teaches; None if it is the supernet, or nobody.
         work: where its state, curves and settings are kept.
         out: where the result goes.
     """
@@ -64,7 +64,7 @@ class RetrainJob:
 
     @property
     def result(self) -> Subnet | None:
-        """What it made, if it is done. Raises InputError where something else stands there."""
+        """What it made, if it is done. Raises InputError if something else stands there."""
         if not self.out.exists():
             return None
         try:
@@ -78,7 +78,7 @@ class RetrainJob:
 
 @dataclass(frozen=True)
 class Retrained:
-    """A finished retraining; `progress` is None where it had been finished before."""
+    """A finished retraining; `progress` is None if it had been finished before."""
 
     before: Subnet
     after: Subnet
@@ -111,7 +111,7 @@ def make_job(subnet: Subnet, prepared: Prepared, request: RetrainRequest) -> Ret
 
 
 def _teacher(subnet: Subnet, request: RetrainRequest) -> Subnet | None:
-    """The subnet that teaches, if it is one. Raises InputError where it cannot teach this student."""
+    """The subnet that teaches, if it is one. Raises InputError if it cannot teach this student."""
     if request.teacher in ("supernet", "none"):
         return None
     found, student, where = Subnet.open(request.teacher), subnet.arch, Option("teacher")
@@ -152,7 +152,7 @@ def _digest(path: Path) -> str:
 
 
 def _check_others(job: RetrainJob) -> None:
-    """Raises InputError where another retraining with the same result was begun and not finished."""
+    """Raises InputError if another retraining with the same result was begun and not finished."""
     for path in sorted(job.work.parent.glob(f"*/{SETTINGS}")):
         if path.parent == job.work or not newest_step(path.parent / "checkpoints"):
             continue
@@ -201,7 +201,7 @@ def make_trainer(job: RetrainJob, prepared: Prepared) -> Trainer:
 
 
 def _lesson(job: RetrainJob, prepared: Prepared, student: Transformer) -> Teaching | None:
-    """What the student learns from beside the labels; None where it is nothing."""
+    """What the student learns from beside the labels; None if it is nothing."""
     config, recipe = job.config, job.config.training
     if not (config.distill or config.theseus):
         return None

@@ -32,7 +32,7 @@ def run(request: RetrainRequest | RetrainBestRequest, progress: StageProgress) -
 
 
 def best_subnets(run: RunDir, top: int) -> list[Subnet]:
-    """The extracted subnets of a run with the least loss. Raises InputError where there are none."""
+    """The extracted subnets of a run with the least loss. Raises InputError if there are none."""
     found = [subnet for subnet in map(Subnet.open, map(str, subnets_in(run.path)))
              if subnet.facts.made and subnet.facts.made[-1].stage == "extract"]
     if not found:

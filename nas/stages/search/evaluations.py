@@ -48,7 +48,7 @@ class Evaluations:
 
     @classmethod
     def of(cls, run: Path, conditions: dict[str, Any]) -> Evaluations:
-        """What was evaluated in a run under the same conditions. Raises InputError where that is damaged."""
+        """What was evaluated in a run under the same conditions. Raises InputError if that is damaged."""
         name = hashlib.sha256(repr(sorted(conditions.items())).encode()).hexdigest()[:12]
         return cls(run / "evaluations" / f"{name}.jsonl", conditions)
 

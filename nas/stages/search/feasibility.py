@@ -67,7 +67,7 @@ class Feasibility:
     """Of random architectures that meet all limits."""
 
     def check(self, space_name: str) -> None:
-        """Raises InputError where a limit, or all together, cannot be met; says what can."""
+        """Raises InputError if a limit, or all together, cannot be met; says what can."""
         faults = []
         for limit in self.limits:
             found = next(each for each in self.ranges if each.measure == limit.measure)

@@ -49,7 +49,7 @@ class Handout:
         return self._left <= 0 and not self._out and not self._again
 
     def give(self, name: str, workers: int) -> list[Proposal]:
-        """The next portion, known by its name from now on; empty where there is nothing to give at the moment."""
+        """The next portion, known by its name from now on; empty if there is nothing to give at the moment."""
         if self._again:
             portion = [self._again.popleft()]  # alone: if it is what kills workers, it takes no other with it
         else:

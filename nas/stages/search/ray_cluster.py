@@ -41,7 +41,7 @@ class Room:
         return max(1, min(self._n_workers, self.cluster.concurrency or self._n_workers))
 
     def check(self) -> None:
-        """Raises InputError where no machine has room for a worker: Ray would wait for ever."""
+        """Raises InputError if no machine has room for a worker: Ray would wait for ever."""
         machines = _machines()
         if not any(map(self._fit, machines)):
             has = ", ".join(sorted(f"{_number(each, 'CPU')} and {_number(each, 'GPU')}" for each in machines))

@@ -83,7 +83,7 @@ class Search:
                 self.accept(proposal, evaluate(proposal.arch, proposal.race))
 
     def propose(self) -> Proposal | None:
-        """The next architecture to evaluate; None where a proposal could be finished at once.
+        """The next architecture to evaluate; None if a proposal could be finished at once.
 
         Raises:
             InputError: too many proposals in a row violate a limit.

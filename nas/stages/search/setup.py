@@ -63,7 +63,7 @@ class SearchSetup:
                 "split": "valid", "full": self.full, "limit": self.config.limit, "batch_size": self.batch_size}
 
     def evaluator(self) -> Evaluator:
-        """What evaluates in this process. Raises InputError where the supernet cannot be read."""
+        """What evaluates in this process. Raises InputError if the supernet cannot be read."""
         net = training.load_supernet(self.run, self.space)
         return Evaluator(net, self.task, self.prepared, self.run.config().training, limit=self.config.limit,
                          size=self.batch_size, full=self.full)

@@ -25,7 +25,7 @@ def warm_start(name: str, space: SearchSpace) -> list[Architecture]:
 
 
 def named(name: str) -> list[Architecture]:
-    """Those of a name, wherever they lie. Raises InputError where it names nothing."""
+    """Those of a name, wherever they lie. Raises InputError if it names nothing."""
     if name == "published":
         return [load_published(each) for each in published_names()]
     try:

@@ -18,7 +18,7 @@ CLUSTER_DEVICES = ("auto", "cpu", "cuda")
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """A supernet to train. Raises InputError where it is neither a new run nor one to resume.
+    """A supernet to train. Raises InputError if it is neither a new run nor one to resume.
 
     Args:
         space: a shipped space or a YAML file.
@@ -71,7 +71,7 @@ class TrainRequest:
         return config
 
     def _check_machine(self, recipe: Recipe) -> None:
-        """Raises InputError where there is no such device, or a worker would get no row of a batch."""
+        """Raises InputError if there is no such device, or a worker would get no row of a batch."""
         if self.workers == 1:
             pick_device(recipe.device)
         elif recipe.device not in CLUSTER_DEVICES:

@@ -68,7 +68,7 @@ def make_trainer(prepared: Prepared, recipe: Recipe, workers: Workers = Workers(
 
 
 def save_weights(trainer: Trainer, run: RunDir) -> None:
-    """Write the trained supernet. Raises InputError where that fails; the last checkpoint has all it needs."""
+    """Write the trained supernet. Raises InputError if that fails; the last checkpoint has all it needs."""
     for left in run.path.glob(f".{run.weights_path.name}.*"):  # by a process that was killed
         delete(left)
     try:

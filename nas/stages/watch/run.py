@@ -48,7 +48,7 @@ class SearchStatus:
 
 
 def training_status(run: RunDir) -> TrainingStatus | None:
-    """What `metrics.csv` and the newest checkpoint say, which come at steps of their own; None where neither does."""
+    """What `metrics.csv` and the newest checkpoint say, which come at steps of their own; None if neither does."""
     step, values = newest_step(run.path / "checkpoints"), dict[str, float]()
     for row in read_rows(run.path / "metrics.csv"):
         step, values[row.metric] = max(step, row.step), row.value
@@ -63,7 +63,7 @@ def training_status(run: RunDir) -> TrainingStatus | None:
 
 
 def search_status(run: RunDir) -> SearchStatus | None:
-    """What `trials.csv` says; None where nothing was searched yet."""
+    """What `trials.csv` says; None if nothing was searched yet."""
     path = run.path / "trials.csv"
     if not path.is_file():
         return None
@@ -104,7 +104,7 @@ class RunStatus:
 
 
 def run_status(run: RunDir) -> RunStatus:
-    """How a run stands now. Raises InputError where a file is damaged."""
+    """How a run stands now. Raises InputError if a file is damaged."""
     training, search = training_status(run), search_status(run)
     finished = training is not None and run.weights_path.is_file()
     return RunStatus(run.path, training, search, finished and (search is None or search.done >= search.trials))

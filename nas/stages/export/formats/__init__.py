@@ -23,7 +23,7 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> Any:
-    """The module of a format. Raises InputError where there is none."""
+    """The module of a format. Raises InputError if there is none."""
     try:
         return _registry()[name]
     except KeyError:

@@ -49,7 +49,7 @@ CLASSES = {"lm": ("ParetoformerForCausalLM", "AutoModelForCausalLM"),
 
 
 def missing() -> str | None:
-    """Why it cannot be used here; None where it can."""
+    """Why it cannot be used here; None if it can."""
     if find_spec("transformers") is None:
         return "transformers is not installed; run `pip install 'paretoformer[huggingface]'`"
     return None

@@ -173,7 +173,7 @@ class Encoding:
         return rows
 
     def everything(self, limit: int) -> Floats | None:
-        """Every row, or None where there are more than the limit."""
+        """Every row, or None if there are more than the limit."""
         if not self.counts.all() or math.prod(self.counts.tolist()) > limit:
             return None
         rows = list(itertools.product(*(range(count) for count in self.counts)))

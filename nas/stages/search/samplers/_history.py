@@ -29,7 +29,7 @@ class HistoryPlan:
         before: the finished trials it is computed from.
         startup: whether it is the batch that a study starts with.
         declared: whether the user said that every trial has these parameters.
-        conditional: the trials to learn from which parameters exist, given the others; empty where all have all.
+        conditional: the trials to learn from which parameters exist, given the others; empty if all have all.
     """
 
     before: list[FrozenTrial]

@@ -19,7 +19,7 @@ class Fact:
     """What is known of some parameters: see `Known`.
 
     Args:
-        active: the names of the parameters that matter; None where all do.
+        active: the names of the parameters that matter; None if all do.
         unknown: whether the user's functions need a parameter that no trial has had yet.
     """
 

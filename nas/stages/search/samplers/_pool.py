@@ -24,7 +24,7 @@ class CandidatePool:
 
     Args:
         signs: 1 for every exact objective that is minimised, -1 for one that is maximised.
-        activity: which parameters rows have, in a define-by-run study; None where all rows have all.
+        activity: which parameters rows have, in a define-by-run study; None if all rows have all.
         guessing: whether rows may be of parameters that the user's functions do not expect.
     """
 
