@@ -1,4 +1,4 @@
-"""The price list per device: knows units and opaque workloads, never the supernet."""
+"""Latency profiles per device. Knows units and opaque workloads, never the supernet."""
 
 from typing import TYPE_CHECKING
 

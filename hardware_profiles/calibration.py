@@ -1,4 +1,4 @@
-"""How units add up to whole models: fitted on a few that were measured."""
+"""Calibration: how unit prices add up to whole models, fitted on a few measured models."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from search_spaces.files.reading import number, read_csv
 
 Floats = NDArray[np.float64]
 NOISE, TRUST = 0.02, 0.1
-"""Relative noise of a measured model; how far a group's scale may lie from the common one (standard deviations)."""
+"""Relative noise of a measured model; prior standard deviation of a group's scale around the common scale."""
 
 GREATEST_MS = 1e9
-"""Eleven days; a fit on larger numbers has no solution."""
+"""Eleven days; the fit fails on larger numbers."""
 REMEDY = "delete the file and run nas profile again"
 _COLUMNS = ("phase", "space", "ms", "architecture")
 
 
 @dataclass(frozen=True)
 class MeasuredModel:
-    """A whole model of a space, and what it took."""
+    """A whole model of a space and its measured latency."""
 
     phase: str
     space: str
@@ -40,10 +40,10 @@ class MeasuredModel:
 
 
 def calibrate(model: LatencyModel, archs: Sequence[Architecture], ms: Floats, phase: str) -> Calibration:
-    """How units add up to these measured models.
+    """Fit how unit prices add up to these measured models.
 
-    A least-squares fit of relative errors, drawn towards scales of one common size, so that a group that hardly
-    varies among the models is left alone; `error` is found by leaving models out one by one.
+    A least-squares fit of relative errors, regularised towards a common scale, so that a group that hardly varies among
+    the models keeps it; `error` is the leave-one-out error.
     """
     groups = sorted({group(step.unit, again) for arch in archs for step, again in uses(arch, phase)})
     sums = np.zeros((len(archs), len(groups) + 1))
@@ -53,16 +53,17 @@ def calibrate(model: LatencyModel, archs: Sequence[Architecture], ms: Floats, ph
             sums[i, 1 + groups.index(group(step.unit, again))] += model.row(step.unit, phase).ms
     found = _fit(sums, ms)
     left_out = [_fit(np.delete(sums, i, axis=0), np.delete(ms, i)) @ sums[i] / ms[i] - 1
-                for i in range(len(archs) if len(archs) > 1 else 0)]  # of one model nothing is left to fit
+                for i in range(len(archs) if len(archs) > 1 else 0)]  # no degrees of freedom with a single model
     error = float(np.sqrt(np.mean(np.square(left_out)))) if left_out else 0.0
     scales = {name: float(value) for name, value in zip(groups, found[1:])}
     return Calibration(overhead_ms=float(found[0]), scales=scales, common=_common(sums, ms), error=error, n=len(archs))
 
 
 def calibrated(stored: Stored, table: PriceTable, measured: Sequence[MeasuredModel], phase: str) -> Stored:
-    """A profile whose units add up to these models: each space for itself, so that no other one shifts it, and all.
+    """A profile calibrated on these models: one calibration per space, independent of the others, and one for all
+    spaces.
 
-    Every space is fitted anew, for prices may have changed since its models were measured.
+    Every space is fitted again, because prices may have changed since its models were measured.
     """
     model = LatencyModel(stored, table)
     mine = [each for each in measured if each.phase == phase]
@@ -80,7 +81,7 @@ def _calibrate(model: LatencyModel, measured: Sequence[MeasuredModel]) -> Calibr
 
 
 def to_csv(measured: Sequence[MeasuredModel]) -> str:
-    """One line a model."""
+    """One line per model."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_COLUMNS)
@@ -89,7 +90,7 @@ def to_csv(measured: Sequence[MeasuredModel]) -> str:
 
 
 def from_csv(path: Path) -> list[MeasuredModel]:
-    """The models of a file; none where there is no file. Raises InputError with the line for anything that is wrong."""
+    """The models of a file; none if there is no file. Raises InputError with the line of a fault."""
     if not path.is_file():
         return []
     return [_measured(row, f"{path}, line {line}") for line, row in read_csv(path, _COLUMNS, REMEDY)]
@@ -115,5 +116,5 @@ def _fit(sums: Floats, ms: Floats) -> Floats:
 
 
 def _common(sums: Floats, ms: Floats) -> float:
-    """The scale that all units would have if there were but one."""
+    """The single scale that fits all units best."""
     return float(np.median(ms / sums[:, 1:].sum(axis=1)))

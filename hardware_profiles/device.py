@@ -16,9 +16,9 @@ SHIPPED = Path(__file__).parent
 SCHEMA_VERSION = 1
 PHASES = ("prefill", "decode")
 KINDS = {"cpu": 8e9, "gpu": 5e11, "mobile-cpu": 2e9}
-"""What computes, and how many multiply-adds a second it takes, roughly: that decides only how many units are tried."""
+"""Type of processor -> rough multiply-adds per second; decides only how many units are attempted."""
 PRECISIONS = {"fp32": 4, "bf16": 2, "fp16": 2, "int8": 1}
-"""What a device may compute in, and the bytes of a number."""
+"""Precision -> bytes per number."""
 
 
 class _DeviceModel(BaseModel):
@@ -26,7 +26,7 @@ class _DeviceModel(BaseModel):
 
 
 class TimingSettings(_DeviceModel):
-    """How workloads are timed; the protocol itself is `hardware_profiles.protocol`."""
+    """Settings of the timing protocol; see `hardware_profiles.protocol`."""
 
     copies: int = Field(4, ge=1, le=64, description="distinct copies of a unit in the timed stack")
     least_rounds: int = Field(10, ge=2, description="minimum rounds of every workload")
@@ -39,7 +39,7 @@ class TimingSettings(_DeviceModel):
 
 
 class Specification(_DeviceModel):
-    """Published figures of a device nobody has at hand, for a roofline estimate."""
+    """Published figures of an unavailable device, for a roofline estimate."""
 
     gmacs_per_s: float = Field(gt=0, description="peak multiply-adds per second at the precision, in 10^9")
     gbytes_per_s: float = Field(gt=0, description="memory bandwidth in 10^9 bytes per second")
@@ -133,11 +133,11 @@ class Device(_DeviceModel):
 
     @property
     def rough_macs_per_s(self) -> float:
-        """Multiply-adds a second, roughly."""
+        """Rough multiply-adds per second."""
         return KINDS[self.kind]
 
     def runtime_options(self) -> dict[str, Any]:
-        """What the runtime's functions take."""
+        """Options passed to the runtime's functions."""
         return {"threads": self.threads, "precision": self.precision, **self.options}
 
 
@@ -150,7 +150,7 @@ def load_profile(name_or_path: str | Path) -> Device:
     """A device by its shipped name or from a YAML file.
 
     Raises:
-        InputError: there is none, or its description is wrong; every fault with its key.
+        InputError: there is none, or its description is invalid; lists all faults with their keys.
     """
     path = Path(name_or_path)
     shipped = SHIPPED / f"{name_or_path}.yaml"

@@ -1,8 +1,8 @@
-"""What values at some points tell of a Gaussian process at others; the only such algebra in the repository.
+"""Gaussian process regression; the only such algebra in the repository.
 
-Kernels and how their parameters are chosen are the callers': `regression` (latency of whole models) and the sampler
-`predictor` of `nas`. scikit-learn's regressor knows neither noise for each row in proportion to a fitted one nor steps
-for variance components, so it would replace a page of code by a dependency and two subclasses.
+Callers choose kernels and their parameters: `regression` (latency of whole models) and the sampler `predictor` of
+`nas`. scikit-learn's regressor supports neither per-row noise proportional to a fitted one nor updates of variance
+components, so it would replace a page of code by a dependency and two subclasses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 Floats = npt.NDArray[np.float64]
 JITTERS = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)
-"""Added to the diagonal in turn, in units of its mean (or of 1), until it can be factorised despite rounding."""
+"""Values to add to the diagonal, relative to its mean (or to 1), until the factorisation succeeds despite rounding."""
 
 
 class Posterior:
@@ -42,17 +42,17 @@ class Posterior:
         """The variance at m points; rounding may leave it a little below 0.
 
         Args:
-            own: (m,) their variances before anything was known.
+            own: (m,) their prior variances.
             cross: (m, n) their covariances with the values.
         """
         return np.asarray(own - (cross * self.solve(cross.T).T).sum(axis=1))
 
     def negative_log_likelihood(self, values: Floats) -> float:
-        """Of the values, but for a constant."""
+        """Of the values, up to a constant."""
         return float(0.5 * values @ self.solve(values) + np.log(np.diag(self._factor[0])).sum())
 
     def left_out(self, values: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance, noise included, that the other values tell of each value."""
+        """Leave-one-out mean and variance of each value, noise included."""
         precision = np.diag(self.inverse)
         return values - self.solve(values) / precision, 1 / precision
 

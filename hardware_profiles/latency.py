@@ -33,7 +33,7 @@ SUMMED = ("macs", "weight_bytes", "moved_bytes", "kernels")
 
 @dataclass(frozen=True)
 class Part:
-    """What one step of an architecture takes."""
+    """The latency of one step of an architecture."""
 
     step: Step
     ms: float
@@ -56,7 +56,7 @@ class LatencyModel:
     def load(cls, profile_or_path: str | Path) -> LatencyModel:
         """A measured profile: a device's name under `runs/profiles`, or the profile's folder. Raises InputError.
 
-        Warns with a ProfileWarning where versions, processor or settings are not those it was measured with.
+        Warns with a ProfileWarning if versions, processor or settings differ from those of the measurement.
         """
         folder = measured_folder(profile_or_path)
         model = cls(read_stored(folder), PriceTable.from_csv(folder / "table.csv"), folder.name)
@@ -72,24 +72,24 @@ class LatencyModel:
         """Milliseconds of each architecture.
 
         Raises:
-            InputError: a unit is not in the table; says which and what to run. It never costs nothing.
+            InputError: a unit is not in the table; names it and the command to run. A missing unit never counts as 0.
         """
         if phase in self._whole:
             return self._whole[phase].predict(self.features(archs, phase))[0]
         return self._book(phase).add_up(archs)
 
     def unmeasured_shares(self, archs: Sequence[Architecture], phase: str = "prefill") -> Floats:
-        """The share of each predicted latency that rests on units whose prices are interpolated or estimated.
+        """The share of each predicted latency that is based on interpolated or estimated unit prices.
 
-        1 on a device that is estimated from a specification. 0 where a regression on whole measured models predicts,
-        which adds up no units.
+        1 on a device that is estimated from a specification. 0 if a regression on whole measured models predicts, which
+        uses no unit prices.
         """
         if self.estimated or phase in self._whole:
             return np.full(len(archs), float(self.estimated))
         return self._book(phase).unmeasured_shares(archs)
 
     def interval(self, arch: Architecture, phase: str = "prefill") -> tuple[float, float]:
-        """Where the latency lies with 95 % confidence, for what the table and the calibration do not know."""
+        """The 95 % confidence interval of the latency, given the uncertainty of the table and the calibration."""
         if phase in self._whole:
             mean, std = self._whole[phase].predict(self.features([arch], phase))
             return max(float(mean[0] - 1.96 * std[0]), 0.0), float(mean[0] + 1.96 * std[0])
@@ -100,11 +100,11 @@ class LatencyModel:
             half = scale(calibration, step.unit, again) * (row.high - row.low) / 2
             units[step.unit] = units.get(step.unit, 0.0) + half
         errors = (1.96 * calibration.error * ms, *units.values())
-        half = sum(errors) if self.estimated else math.hypot(*errors)  # a specification is wrong for all units alike
+        half = sum(errors) if self.estimated else math.hypot(*errors)  # a specification errs alike for all units
         return max(ms - half, 0.0), ms + half
 
     def breakdown(self, arch: Architecture, phase: str = "prefill") -> list[Part]:
-        """The time of every step. They add up to the prediction less the overhead."""
+        """The time of every step. The sum is the prediction minus the overhead."""
         self._only_table(phase)
         calibration, parts = self.calibration(phase, arch), []
         for step, again in uses(arch, phase):
@@ -113,11 +113,11 @@ class LatencyModel:
         return parts
 
     def sources(self, arch: Architecture, phase: str = "prefill") -> set[str]:
-        """How the prices of an architecture came about."""
+        """The sources of the prices of an architecture."""
         return {self.row(step.unit, phase).source for step in phase_steps(arch, phase)}
 
     def predict_memory(self, arch: Architecture) -> float:
-        """Peak bytes of a call. Raises InputError if the runtime could not tell."""
+        """Peak bytes of a call. Raises InputError if the runtime cannot measure memory."""
         known = self.stored.memory
         if known is None:
             raise InputError(self.name, "has no memory measurements; its runtime cannot measure memory")
@@ -131,7 +131,7 @@ class LatencyModel:
         return sum(work.weight_bytes for work in works.values()), max(work.moved_bytes for work in works.values())
 
     def features(self, archs: Sequence[Architecture], phase: str) -> Floats:
-        """What a regression on whole models reads: per role the sums of what its units do, and how many there are."""
+        """Features of a regression on whole models: per role, the summed work of its units and their number."""
         rows = [self._features(arch, phase) for arch in archs]
         return np.array(rows, dtype=np.float64).reshape(len(archs), len(self.feature_names()))
 
@@ -143,7 +143,7 @@ class LatencyModel:
         sums = {role: dict.fromkeys(("count", *SUMMED), 0.0) for role in ROLES}
         for step in phase_steps(arch, phase):
             work: UnitWork = self.row(step.unit, phase).work
-            of = sums["norm" if step.role in LENGTHS else step.role]  # a column of their own would void stored fits
+            of = sums["norm" if step.role in LENGTHS else step.role]  # a separate column would invalidate stored fits
             of["count"] += 1
             for name in SUMMED:
                 of[name] += getattr(work, name)
@@ -157,9 +157,8 @@ class LatencyModel:
         return found
 
     def calibration(self, phase: str, arch: Architecture) -> Calibration:
-        """How the units of an architecture add up: as in the space that was profiled first of those that have them all.
-
-        What no space has adds up as the models of all spaces do.
+        """The calibration of an architecture: that of the first profiled space that contains all its units, else that
+        of all spaces.
         """
         book = self._book(phase)
         return book.calibrations[int(book.chosen(*book.flat([arch]))[0])]
@@ -187,7 +186,7 @@ class LatencyModel:
 
 def _regressors(whole: Mapping[str, Any]) -> dict[str, Regressor]:
     if not whole:
-        return {}  # most profiles need no scipy, which takes most of the time to start
+        return {}  # most profiles need no scipy, whose import dominates start-up
     from hardware_profiles.regression import Regressor
 
     return {phase: Regressor.from_dict(data) for phase, data in whole.items()}
@@ -195,17 +194,17 @@ def _regressors(whole: Mapping[str, Any]) -> dict[str, Regressor]:
 
 ROLES = ("embedding", "mixer", "cross", "ffn", "norm", "head")
 _ENDS = attrgetter(*(each.name for each in fields(Architecture) if each.name not in ("encoder", "decoder")))
-"""Of an architecture, all that the units outside the layers depend on."""
+"""Fields of an architecture that units outside the layers depend on."""
 _AROUND = attrgetter(*(each.name for each in fields(Architecture)
                        if each.name not in ("encoder", "decoder", "embedding", "head")))
-"""Of an architecture, all that the units of a layer depend on besides the layer."""
+"""Fields of an architecture, besides the layer, that the units of a layer depend on."""
 
 
 class _Book:
-    """Finds the prices of architectures fast: what was looked up once is remembered by identity.
+    """Fast price look-up of architectures, cached by object identity.
 
-    Architectures of a space share their blocks, so a look-up is a look at a few addresses. Prices stand there once for
-    each calibration: those of the profiled spaces, and last the one of all.
+    Architectures of a space share their block objects, so a look-up compares a few addresses. Prices are stored once
+    per calibration: those of the profiled spaces, then the one of all spaces.
     """
 
     def __init__(self, model: LatencyModel, phase: str) -> None:
@@ -244,20 +243,21 @@ class _Book:
         return self.overheads[chosen] + np.add.reduceat(prices, ends[:-1]), unmeasured
 
     def flat(self, archs: Sequence[Architecture]) -> tuple[Places, Places]:
-        """The places of all architectures, one after the other, and where each of them begins and the last one ends."""
+        """The price indices of all architectures, concatenated, and the offsets of each."""
         rows = [self.places(arch) for arch in archs]
         ends = np.cumsum([0, *map(len, rows)])
         return np.fromiter(chain.from_iterable(rows), dtype=np.intp, count=int(ends[-1])), ends
 
     def chosen(self, places: Places, ends: Places) -> Places:
-        """Which calibration each architecture takes: of the first space that has all its units, or the last one."""
+        """The calibration of each architecture: that of the first space that contains all its units, or the last
+        one."""
         if not len(self.has):
             return np.zeros(len(ends) - 1, dtype=np.intp)
         whole = np.logical_and.reduceat(self.has[:, places], ends[:-1], axis=1)
         return np.where(whole.any(axis=0), whole.argmax(axis=0), len(self.has))
 
     def places(self, arch: Architecture) -> list[int]:
-        """Where the prices of an architecture's steps stand."""
+        """The indices of the prices of an architecture's steps."""
         if any(layer.between is not None for layers in arch.stacks.values() for layer in layers):
             return [self._place(step.unit) + again * len(self.index) for step, again in uses(arch, self.phase)]
         ends = _ENDS(arch)
@@ -271,7 +271,7 @@ class _Book:
             if not layers:
                 continue
             known = self.places_of.setdefault((around, stack), {})
-            mixers, ffns, again = set[int](), set[int](), len(self.index)  # prices of weights used again stand behind
+            mixers, ffns, again = set[int](), set[int](), len(self.index)  # prices of reused weights come after
             try:
                 for layer in layers:
                     offset = again if layer.mixer_slot in mixers else 0
@@ -290,7 +290,7 @@ class _Book:
         for step in phase_steps(arch, self.phase):
             if step.stack == stack and step.layer >= 0:
                 block = {role: block for role, block, _ in getattr(arch, stack)[step.layer].parts()}[step.unit.role]
-                known[id(block)] = (block, self._place(step.unit))  # the block is kept, so its address stays its own
+                known[id(block)] = (block, self._place(step.unit))  # keeps the block, so its address stays unique
 
     def _place(self, unit: Unit) -> int:
         found = self.index.get(unit)

@@ -1,4 +1,4 @@
-"""Whether timings can be true: positive, finite, not all one number, and dependent on what was timed."""
+"""Plausibility checks of timings: positive, finite, not all equal, and dependent on the architecture."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from search_spaces.errors import InputError
 Floats = npt.NDArray[np.float64]
 
 LEAST_ROWS = 8
-"""With fewer measurements neither a law nor its error can be told from chance."""
+"""With fewer measurements neither a fit nor its error is significant."""
 CHANCE, CHANCE_OF_FEW, FEW = 0.02, 0.2, 20
-"""How often timings that depend on nothing may pass for ones that do; more often where few rows show little."""
+"""Accepted false-positive rates of the dependence test; larger for few rows, which show less."""
 _SHUFFLES = 999
 _RIDGES = (0.3, 3.0, 30.0)
 
@@ -38,7 +38,10 @@ def check_latencies(where: str, ms: npt.ArrayLike, least: int = LEAST_ROWS) -> F
 
 
 def check_features(where: str, names: Sequence[str], features: npt.ArrayLike) -> Floats:
-    """The features as an array (n, p). Raises InputError if they do not match the names or are no sizes."""
+    """The features as an array (n, p).
+
+    Raises InputError if they do not match the names, or are negative or not finite.
+    """
     table = numbers(where, "features", features, 2)
     if len(set(names)) != len(names):
         raise InputError(where, f"two of the {len(names)} features have the same name")
@@ -61,7 +64,7 @@ def check_weights(where: str, weights: npt.ArrayLike | None, n_rows: int) -> Flo
 
 
 def check_dependence(where: str, features: Floats, ms: Floats) -> None:
-    """Raises InputError if the latencies of the rows are no closer to a law of their features than shuffled ones."""
+    """Raises InputError if the latencies fit the features no better than shuffled ones."""
     chance = chance_of_dependence(features, ms)
     few = len(ms) < FEW
     if chance > (CHANCE_OF_FEW if few else CHANCE):
@@ -71,10 +74,11 @@ def check_dependence(where: str, features: Floats, ms: Floats) -> None:
 
 
 def chance_of_dependence(features: Floats, ms: Floats) -> float:
-    """How often shuffled latencies fit the features as well: any one of them, or all by ridge regressions left out.
+    """How often shuffled latencies fit the features as well: by a single feature, or by leave-one-out ridge regression
+    on all.
 
-    Ranks make single wild timings harmless. What a ridge regression predicts is linear in its targets, so one matrix
-    serves all shuffles. The better of the two tests counts, corrected for there being two.
+    Ranks limit the influence of outliers. Predictions of a ridge regression are linear in its targets, so one matrix
+    serves all shuffles. The better of the two tests counts, with a correction for two tests.
     """
     ranks = rankdata(features, axis=0)
     varies = np.ptp(ranks, axis=0) > 0
@@ -103,7 +107,7 @@ def contradictions(features: Floats, ms: Floats, tolerance: float) -> list[tuple
 
 
 def numbers(where: str, what: str, values: npt.ArrayLike | Sequence[object], n_axes: int) -> Floats:
-    """The values as an array of floats with this many axes. Raises InputError if they are none."""
+    """The values as an array of floats with this many axes. Raises InputError if they are not."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -114,7 +118,7 @@ def numbers(where: str, what: str, values: npt.ArrayLike | Sequence[object], n_a
 
 
 def _kernels(inputs: Floats) -> list[Floats]:
-    """Similarities of the rows under a linear law and under any smooth one."""
+    """Kernels of the rows: linear, and smooth."""
     distances = squareform(pdist(inputs, "sqeuclidean"))
     linear = inputs @ inputs.T / inputs.shape[1]
     return [kernel + ridge * np.eye(len(inputs)) for ridge in _RIDGES

@@ -1,4 +1,4 @@
-"""What a measured profile says besides its table: the conditions, the machine, and how units add up to a model."""
+"""The content of a measured profile besides its table: conditions, machine and calibration."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Calibration(_ProfileModel):
 
     Args:
         scales: by group of units, see `group`.
-        common: the scale of a group that is not named, for none of the models had it.
-        error: the relative error left, as a standard deviation, found by leaving models out one by one.
-        n: whole models it was fitted on; 0 means that units are added up as they are.
+        common: the scale of groups that none of the models had.
+        error: the relative residual error as a standard deviation, from leave-one-out predictions.
+        n: number of whole models it was fitted on; 0 means that unit prices are summed without scaling.
     """
 
     overhead_ms: float = 0.0
@@ -51,7 +51,7 @@ class Memory(_ProfileModel):
 
 
 class Conditions(_ProfileModel):
-    """What every latency of a profile was measured at.
+    """Conditions of all latencies of a profile.
 
     Args:
         length: tokens of the sequence; of source and target for seq2seq.
@@ -77,7 +77,7 @@ class Stored(_ProfileModel):
     """By name of a space, in the order they were profiled, and phase: fitted on its own whole models."""
     memory: Memory | None = None
     seen: tuple[str, ...] = ()
-    """Keys of the whole models that went into it."""
+    """Keys of the whole models used for calibration."""
     whole: dict[str, Any] = {}
     """Per phase a regression on whole models, where units could not be timed alone."""
 
@@ -95,12 +95,12 @@ def folder_of(profile_or_path: str | Path) -> Path:
 
 
 def named_folder(name: str) -> Path:
-    """The folder of a device's name, whatever that holds."""
+    """The profile folder of a device name, whether it exists or not."""
     return ROOT / safe_name(name)
 
 
 def load_device(name_or_path: str) -> Device:
-    """A device by its shipped name, from a YAML file, or as it is in the profile of that name made here.
+    """A device by its shipped name, from a YAML file, or from the existing profile of that name.
 
     Raises:
         InputError: there is none.
@@ -113,15 +113,15 @@ def load_device(name_or_path: str) -> Device:
 
 
 def stored_names() -> tuple[str, ...]:
-    """Names of the profiles that were made here."""
+    """Names of the profiles in `runs/profiles`."""
     return tuple(sorted(each.parent.name for each in ROOT.glob("*/profile.yaml")))
 
 
 def measured_folder(profile_or_path: str | Path) -> Path:
-    """The folder of a profile that is there.
+    """The folder of an existing profile.
 
     Raises:
-        InputError: it is not: the device is known and was not profiled yet, or there is no such device.
+        InputError: the device is known but not profiled, or there is no such device.
     """
     asked, folder, known = str(profile_or_path), folder_of(profile_or_path), stored_names()
     if (folder / "profile.yaml").is_file():
@@ -152,10 +152,10 @@ def read_stored(folder: Path) -> Stored:
 
 
 def group(unit: Unit, again: bool = False) -> str:
-    """What units are calibrated together: kinds of sub-layers each for itself, the rest by role.
+    """The calibration group of a unit: its kind for sub-layers, its role for the rest.
 
     Args:
-        again: whether another layer used the same weights just before; they lie in the caches then.
+        again: whether another layer used the same weights just before, so that they are in the caches.
     """
     name = unit.block.kind if unit.role in SUBLAYERS else unit.role
     return f"{name} again" if again else name
@@ -168,10 +168,10 @@ def scale(calibration: Calibration, unit: Unit, again: bool = False) -> float:
 
 
 def differences(stored: Stored, today: Mapping[str, str], device: Device) -> list[str]:
-    """What a latency depends on and is not as it was measured: each a sentence.
+    """Differences to the conditions of the measurement, one sentence each.
 
     Args:
-        today: versions and the processor of a measurement made now; empty if nobody knows.
+        today: current versions and processor; empty if unknown.
     """
     found = []
     for name, now in today.items():

@@ -2,19 +2,19 @@
 
 It is imported here and copied to devices, where `python measure.py JOB` runs it: JOB is a folder with `job.json`, the
 runtime's own file as `runtime.py`, and the models. Every finished round is printed as one line of JSON, or appended to
-the file that the job names for its results; started again, it then goes on after the finished rounds.
+the results file that the job names; started again, it then resumes after the finished rounds.
 
-Workloads are timed in rounds, each round in another random order, so that a busy moment hits all alike; a reference
-workload runs in between and tells how fast the machine is at the moment. Of each workload's seconds, corrected for
-slow drift, a low quantile counts: noise only ever adds time. A workload whose interval is tight leaves the rounds.
-One that much depends on may be sampled several times in a round.
+Workloads are timed in rounds, each in a new random order, so that a busy moment affects all equally; a reference
+workload runs in between and shows the current speed of the machine. The result is a low quantile of each workload's
+seconds, corrected for drift, because noise only adds time. A workload with a tight interval leaves the rounds. An
+important one may be sampled several times per round.
 """
 
 import sys
 
 if __name__ == "__main__" and not sys.flags.isolated and not getattr(sys.flags, "safe_path", False):
-    del sys.path[0]  # the folder of the job holds data: a file argparse.py in it must not be imported. No __future__
-    # import stands above, because that would already be one
+    del sys.path[0]  # the job folder contains data: a file argparse.py in it must not be imported. No __future__
+    # import above, because that would already be one
 
 import argparse
 import contextlib
@@ -34,21 +34,21 @@ QUANTILE = 0.2
 REFERENCE_EVERY = 8
 """Workloads between two runs of the reference."""
 DRIFT_WINDOW = 9
-"""References whose low quantile tells the speed of the moment."""
+"""Number of references whose low quantile is the current speed."""
 FEW = 17
-"""Below so many values the quantile may lie under all of them."""
+"""With fewer values, the quantile may lie below all of them."""
 LEAST_RUN_S = 0.001
 MOST_RUNS = 50
-"""A short workload is run so often in a row that it takes a millisecond."""
+"""Maximum number of consecutive runs of a short workload; they should take a millisecond."""
 LEASE_ENDED = 75
-"""The exit code of a job that nobody waits for any more."""
+"""The exit code of a job whose lease has expired."""
 
 Run = Callable[[], float]
-"""Runs a workload once; gives its seconds."""
+"""Runs a workload once; returns its seconds."""
 
 
 class Timing(NamedTuple):
-    """What rounds say of one workload: the low quantile of its milliseconds, and its 95 % interval."""
+    """Result of one workload: the low quantile of its milliseconds, and its 95 % interval."""
 
     ms: float
     low: float
@@ -62,7 +62,7 @@ class Timing(NamedTuple):
 
 
 class Protocol(NamedTuple):
-    """When rounds end: when all intervals are tight, when there were enough, or when the time is spent.
+    """When rounds end: all intervals are tight, enough rounds are done, or the time budget is used up.
 
     `often` says which workloads a round samples more than once, and how many times; the reference runs in between
     anyway. Once the time is spent, `late_rounds` replaces `least_rounds` where it is given.
@@ -103,10 +103,10 @@ def rounds(workloads: Mapping[str, Run], reference: str, protocol: Protocol, emi
 
 def due(workloads: Iterable[str], reference: str, protocol: Protocol,
         finished: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The names that take part in the next round; none where the rounds have ended.
+    """The names in the next round; none if the rounds have ended.
 
-    Every workload takes part in the least number of rounds, whatever earlier rounds were of; in fewer where the time is
-    spent and the protocol allows it.
+    Every workload is in the minimum number of rounds, whatever earlier rounds contained; in fewer if the time is used
+    up and the protocol allows it.
     """
     names, known = list(workloads), summarise(finished, reference)
     took = Counter(name for line in finished for name in {name for name, _ in line["seconds"]})
@@ -120,14 +120,17 @@ def due(workloads: Iterable[str], reference: str, protocol: Protocol,
 
 
 def _repeats(run: Run) -> int:
-    """Runs in a row that take about a millisecond. The first call may compile or load something: it does not count."""
+    """Number of consecutive runs that take about a millisecond.
+
+    The first call does not count: it may compile or load something.
+    """
     run()
     seconds = min(run() for _ in range(2))
     return min(max(math.ceil(LEAST_RUN_S / max(seconds, 1e-9)), 1), MOST_RUNS)
 
 
 def _sample(run: Run, repeats: int) -> float:
-    """Seconds of a run right after another one: what came before has left the caches as this workload leaves them."""
+    """Seconds of a run right after another one, so that the caches are in the state this workload leaves."""
     first = run()
     if not repeats:
         return first
@@ -144,7 +147,7 @@ def _order(names: list[str], reference: str, often: Mapping[str, int], rng: rand
 
 
 def summarise(lines: Iterable[Mapping[str, Any]], reference: str) -> dict[str, Timing]:
-    """The timing of every workload that rounds hold, corrected for drift."""
+    """The timing of every workload in the rounds, corrected for drift."""
     samples = [(str(name), float(seconds)) for line in lines for name, seconds in line["seconds"]]
     found: dict[str, list[float]] = {}
     for (name, seconds), factor in zip(samples, drift(samples, reference)):
@@ -153,9 +156,9 @@ def summarise(lines: Iterable[Mapping[str, Any]], reference: str) -> dict[str, T
 
 
 def drift(samples: list[tuple[str, float]], reference: str) -> list[float]:
-    """How slow the machine was at every sample: the references around it over the usual reference.
+    """How slow the machine was at every sample: the references around it divided by the typical reference.
 
-    A factor below one is not believed: the usual reference is a low quantile already.
+    Factors below one are ignored, because the typical reference is already a low quantile.
     """
     at = [i for i, (name, _) in enumerate(samples) if name == reference]
     if len(at) < DRIFT_WINDOW:
@@ -174,13 +177,13 @@ def drift(samples: list[tuple[str, float]], reference: str) -> list[float]:
 
 
 def _timing(values: list[float]) -> Timing:
-    """The low quantile, and the order statistics that enclose it in 95 of 100 cases; of few values rather more."""
+    """The low quantile, and the order statistics that enclose it with 95 % confidence; more with few values."""
     ordered, n = sorted(values), len(values)
     half = 1.96 * math.sqrt(n * QUANTILE * (1 - QUANTILE))
     low = ordered[max(math.floor(n * QUANTILE - half), 0)]
     high = ordered[min(math.ceil(n * QUANTILE + half), n - 1)]
     ms = _quantile(ordered, QUANTILE)
-    if n < FEW:  # the least of few values is no bound: as far below as above
+    if n < FEW:  # the minimum of few values is not a bound: extend as far below as above
         low = min(low, max(2 * ms - high, 0.0))
     return Timing(ms, low, high, n)
 
@@ -214,10 +217,10 @@ def load_module(path: Path) -> Any:
 
 def peak_bytes(runtime: Any, folder: Path, first: Mapping[str, Any], each: Mapping[str, Any],
                options: dict[str, Any]) -> int:
-    """Bytes by which loading and running one model raises the memory of this process, which should be a fresh one.
+    """Bytes by which loading and running one model raises the memory of this process, which should be new.
 
     Args:
-        first: a small model that is run before, so that libraries loaded on first use do not count.
+        first: a small model to run before, so that libraries loaded on first use do not count.
     """
     _run_twice(runtime, folder, first, options)
     before = start_peak()
@@ -232,14 +235,14 @@ def _run_twice(runtime: Any, folder: Path, each: Mapping[str, Any], options: dic
 
 
 def start_peak() -> int:
-    """Begin to look for the greatest memory: the bytes held now, or, where the system cannot forget, at most so far."""
+    """Reset the peak memory: returns the current bytes, or the peak so far if the system cannot reset it."""
     with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5", "ascii")  # Linux: forget the greatest memory so far
+        Path("/proc/self/clear_refs").write_text("5", "ascii")  # Linux: reset the peak memory
     return peak_so_far()
 
 
 def peak_so_far() -> int:
-    """The greatest memory of this process in bytes."""
+    """The peak memory of this process in bytes."""
     try:
         lines = Path("/proc/self/status").read_text("utf-8").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
@@ -303,7 +306,7 @@ def _appender(path: Path, protocol: Protocol) -> Callable[[dict[str, Any]], None
 
 
 def machine() -> dict[str, str]:
-    """What the processor calls itself, how its clock is governed, and the system."""
+    """Processor model, frequency governor and operating system."""
     import platform
 
     found = {"system": f"{platform.system()} {platform.machine()}", "python": platform.python_version(),
@@ -321,10 +324,11 @@ def machine() -> dict[str, str]:
 
 
 def hold_lease(seconds: float, done: Callable[[], bool]) -> None:
-    """End this process as soon as standard input is closed, or when nothing came from it for so many seconds.
+    """Exit when standard input is closed, or when nothing arrives on it for this many seconds.
 
-    Whoever started the job writes to it now and then. A connection that broke or a program that was killed closes it
-    or falls silent, and the device is free again. A job that is done and only has to leave is no longer watched.
+    The process that started the job writes to it regularly. If the connection is lost or that process is killed, the
+    input closes or falls silent, and the device becomes free. A job that has finished and is exiting is no longer
+    watched.
     """
     import select
     import threading
@@ -339,7 +343,7 @@ def hold_lease(seconds: float, done: Callable[[], bool]) -> None:
 
 
 def _printer() -> Callable[[dict[str, Any]], None]:
-    """Prints lines where standard output went; whatever else prints there, a library say, goes to standard error."""
+    """Prints lines to the original standard output; other output there, such as a library's, goes to standard error."""
     sys.stdout.flush()
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""What a latency depends on besides the device's description, and what of it has changed since it was measured."""
+"""Versions and processor that a latency depends on, and their changes since the measurement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hardware_profiles.profile import Stored, differences
 
 
 class ProfileWarning(UserWarning):
-    """A profile was measured under other conditions than those of today."""
+    """A profile was measured under other conditions than the current ones."""
 
 
 def provenance(device: Device) -> dict[str, str]:
@@ -20,14 +20,14 @@ def provenance(device: Device) -> dict[str, str]:
 
 
 def today(device: Device) -> dict[str, str]:
-    """What a latency measured now would depend on; nothing where that cannot be told from here."""
+    """Current versions and processor of a device; empty if they cannot be determined from here."""
     return {} if device.estimated or runtimes.get(device.runtime).missing() else provenance(device)
 
 
 def changes(stored: Stored) -> list[str]:
-    """What is not as it was when a profile was measured: each a sentence.
+    """Changes since a profile was measured, one sentence each.
 
-    The device is compared with its shipped file of today, where there is one.
+    The device is compared with its current shipped file, if there is one.
     """
     measured = stored.device
     now = load_profile(measured.name) if measured.name in shipped_devices() else measured

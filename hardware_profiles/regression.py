@@ -1,9 +1,9 @@
-"""Latency of whole models from few measurements, for devices that run nothing smaller.
+"""Regression of whole-model latencies on few measurements, for devices that cannot measure single units.
 
-A sum of products of the features, with coefficients that are not negative, says what depth times width explains; a
-Gaussian process says what is left of the logarithm of the latency. Both let rows far off count less, as if the noise
-had Student's distribution: a device's first minutes, or another program on it, spoil whole rows. Products of up to
-none, one, two and three features are fitted, and averaged by how well each predicts rows left out.
+A sum of products of the features, with non-negative coefficients, models effects such as depth times width; a Gaussian
+process models the residual of the log latency. Both down-weight outliers as if the noise had a Student distribution: a
+device's first minutes, or another program on it, spoil whole rows. Products of up to zero, one, two and three features
+are fitted, and averaged by their leave-one-out errors.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from search_spaces.errors import Fault, InputError
 
 WHERE = "whole-model latencies"
 MOST_FACTORS = 3
-"""Factors of a product: depth x width x inner width is what a feed-forward costs."""
+"""Maximum number of factors of a product: the cost of feed-forwards is depth x width x inner width."""
 MOST_MULTIPLIED = 8
-"""Features that may be multiplied: those whose ranks follow the latency most."""
+"""Maximum number of features that are multiplied: those with the highest rank correlation with the latency."""
 _FREEDOM = 2.0
-"""Degrees of freedom of the noise: the fewer, the less a far-off row counts."""
+"""Degrees of freedom of the noise: the fewer, the less an outlier counts."""
 _SHARPNESS, _LEAST_SHARE = 8, 0.05
 """The power of the left-out error that members are weighted by, and the weight below which one is not kept."""
 _CANDIDATES = 40
-"""Terms that may be in use when a row is left out."""
+"""Maximum number of terms in leave-one-out fits."""
 _RELEVANCE = (-3.0, 2.0)
-"""Prior mean and spread of the logarithm of a feature's squared inverse length scale: most matter little."""
+"""Prior mean and spread of the logarithm of a feature's squared inverse length scale: most are small."""
 _LEAST_VARIANCE = 1e-9
 """Added to the noise: rows of equal features keep the covariance invertible."""
 _ROUNDS = (40, 8, 8, 8)
@@ -83,7 +83,7 @@ class _Process:
 
 
 class Member(BaseModel):
-    """One sum of products and the process over what it leaves."""
+    """One sum of products and the Gaussian process of its residual."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -148,12 +148,12 @@ class Regressor(BaseModel):
         return ms, ms * (self.calibration * deviation + self.spread * _outside(self._table, table))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Data for JSON."""
         return self.model_dump(mode="json")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Regressor:
-        """What `to_dict` gave. Raises InputError if it is damaged."""
+        """The inverse of `to_dict`. Raises InputError if the data are damaged."""
         try:
             return cls.model_validate(data)
         except ValidationError as error:
@@ -191,7 +191,7 @@ def fit(
         ms: (n,) measured latencies.
         weights: (n,) how much each row counts, in proportion to one over its variance; equal if left out.
 
-    Raises InputError for measurements that cannot be true or that say nothing about the features. Warns if rows of
+    Raises InputError for implausible measurements, or ones that do not depend on the features. Warns if rows of
     equal features contradict each other.
     """
     target = check_latencies(WHERE, ms)
@@ -217,7 +217,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Fitted:
-    """A member before its share is known, with what it says of rows left out."""
+    """A member without its weight, with its leave-one-out predictions."""
 
     terms: Terms
     coefs: Floats
@@ -241,7 +241,7 @@ def _member(table: Floats, ms: Floats, counts: Floats, factors: int) -> _Fitted:
 def _averaged(
     names: tuple[str, ...], table: Floats, ms: Floats, counts: Floats, found: Sequence[_Fitted]
 ) -> Regressor:
-    """Members weighted by their left-out errors, and deviations that hold two thirds of the left-out rows."""
+    """Members weighted by their leave-one-out errors, with deviations that contain two thirds of the left-out rows."""
     errors = np.array([np.average(np.abs(np.exp(one.left_out) / ms - 1), weights=counts) for one in found]) + 1e-12
     shares = (errors.min() / errors) ** _SHARPNESS
     shares = np.where(shares < _LEAST_SHARE * shares.sum(), 0.0, shares)
@@ -268,7 +268,7 @@ def _mixed(shares: Floats, logs: Floats, variances: Floats) -> tuple[Floats, Flo
 
 
 def _sum_of_products(design: Floats, ms: Floats, counts: Floats) -> tuple[Floats, Floats, Floats, float]:
-    """Coefficients, what the other rows say of each row, how far each row is believed, and the relative noise."""
+    """Coefficients, leave-one-out predictions, row weights, and the relative noise."""
     believed, level = np.ones(len(ms)), ms
     for _ in range(6):
         scale = np.sqrt(counts * believed) / level
@@ -289,12 +289,12 @@ def _not_negative(rows: Floats, goal: Floats) -> Floats:
     """Least squares with coefficients that are not negative."""
     try:
         return nnls(rows, goal, maxiter=20 * rows.shape[1])[0]
-    except RuntimeError:  # terms alike on these rows can make it go round in circles
+    except RuntimeError:  # nearly equal terms can make it cycle
         return lsq_linear(rows, goal, (0, np.inf)).x
 
 
 def _process(inputs: Floats, target: Floats, counts: Floats, believed: Floats, noise: float) -> _Process:
-    """The process of the greatest posterior, its noise weighted by how far each row is believed."""
+    """The maximum a posteriori process, with noise scaled by row weights."""
     spread = 0.5 * math.log(_level(target))
     n_inputs = inputs.shape[1]
     middle = np.array([_RELEVANCE[0]] * n_inputs + [spread, spread, math.log(max(noise, 1e-3))])
@@ -352,7 +352,7 @@ def _least(ms: Floats) -> float:
 
 
 def _terms(products: Floats, ms: Floats, factors: int) -> Terms:
-    """Products of up to so many features, without those that repeat another on these rows."""
+    """Products of up to this many features, without duplicates on these rows."""
     ranks = rankdata(products, axis=0) - (len(ms) + 1) / 2
     follows = np.abs(ranks.T @ rankdata(ms)) / np.maximum(np.linalg.norm(ranks, axis=0), 1e-300)
     varying = np.flatnonzero(_varies(products)).tolist()

@@ -1,4 +1,4 @@
-"""The price list of a device: milliseconds of every unit, as text."""
+"""The latency table of a device: milliseconds of every unit, stored as CSV."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from search_spaces.units import Unit
 
 REMEDY = "run nas profile again"
 SOURCES = ("measured", "interpolated", "estimated", "unpriced")
-"""How a price came about; an estimated one is computed from a specification, an unpriced unit has none of its own:
-the profile was fitted on whole models."""
+"""Sources of a price: `estimated` is computed from a specification; `unpriced` means that the profile was fitted on
+whole models and the unit has no price."""
 
 
 @dataclass(frozen=True)
 class UnitWork:
-    """What a unit does on one call, apart from any device.
+    """The work of a unit in one call, independent of the device.
 
     Args:
         macs: multiply-adds of its matrix products.
@@ -79,7 +79,7 @@ class PriceTable(Mapping[tuple[str, Unit], PriceRow]):
         return row is not None and row.source == "measured"
 
     def with_rows(self, rows: Iterable[PriceRow]) -> PriceTable:
-        """A table with rows added. Where both know a unit, measured beats interpolated, then new beats old."""
+        """A table with rows added. If both contain a unit, measured replaces interpolated, then new replaces old."""
         merged = dict(self.rows)
         for row in rows:
             old = merged.get((row.phase, row.unit))
@@ -88,13 +88,13 @@ class PriceTable(Mapping[tuple[str, Unit], PriceRow]):
         return PriceTable(merged.values())
 
     def with_space(self, phase: str, units: Iterable[Unit], space: str) -> PriceTable:
-        """A table that knows that a space has these units."""
+        """A table that records that a space contains these units."""
         rows = [self[phase, unit] for unit in units]
         return PriceTable((self.rows | {(phase, row.unit): replace(row, spaces=_both(row.spaces, (space,)))
                                    for row in rows}).values())
 
     def to_csv(self) -> str:
-        """One line a row, in a fixed order."""
+        """One line per row, in a fixed order."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(_COLUMNS)
@@ -106,9 +106,9 @@ class PriceTable(Mapping[tuple[str, Unit], PriceRow]):
 
     @classmethod
     def from_csv(cls, path: Path) -> PriceTable:
-        """The table of a file. Raises InputError with the line for anything that is wrong."""
+        """The table of a file. Raises InputError with the line of a fault."""
         lines = list(csv_lines(read_text(path, REMEDY), str(path), REMEDY))
-        if lines and lines[0][1] == list(_COLUMNS[:-1]):  # of a version that did not know the spaces of a unit
+        if lines and lines[0][1] == list(_COLUMNS[:-1]):  # from a version without the spaces of a unit
             lines = [(1, list(_COLUMNS)), *((number, [*line, "[]"]) for number, line in lines[1:])]
         if not lines or lines[0][1] != list(_COLUMNS):
             raise InputError(str(path), f"line 1 must be {','.join(_COLUMNS)}")

@@ -1,7 +1,7 @@
-"""Runtimes: one file each, found by its name. README.md of this folder says what such a file holds.
+"""Runtimes: one file each, found by its name.
 
-Those of a user's own come from packages, through the entry-point group `nas.runtimes`, or from single files: see
-`search_spaces.plugins`.
+README.md of this folder describes such a file. User runtimes come from packages, through the entry-point group
+`nas.runtimes`, or from single files: see `search_spaces.plugins`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from search_spaces.errors import InputError
 
 GROUP = "nas.runtimes"
 ROOFLINE = "roofline"
-"""The word for devices that are estimated from their specification instead."""
+"""The runtime name of devices that are estimated from their specification."""
 HOLDS = ("SUFFIX", "PRECISIONS", "OPTIONS", "missing", "versions", "load")
 COMPILES = ("compile", "call")
-"""What a file holds, and what beside that where it has a suffix."""
+"""Required names of a runtime file, and additional ones if it has a suffix."""
 
 
 def names() -> tuple[str, ...]:
-    """What runtimes are called: the names of their files with dashes."""
+    """Names of all runtimes: file names with dashes."""
     return tuple(sorted(_registry()))
 
 

@@ -1,4 +1,4 @@
-"""How operators are written so that XNNPACK takes them: used where a model is compiled, never copied to a device."""
+"""Rewrites operators so that XNNPACK supports them; used when a model is compiled, never copied to a device."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from torch.fx.traceback import NodeSource
 from torch.overrides import TorchFunctionMode
 
 HIDDEN = -1e9
-"""Added to the scores of what a token may not see: finite, since kernels may not expect an infinity."""
+"""Added to masked attention scores: finite, because kernels may not support infinity."""
 
 
 class Rewritten(TorchFunctionMode):
-    """While a module is traced, calls what XNNPACK does not take by operators that it does take.
+    """While a module is traced, replaces operators that XNNPACK does not support.
 
-    PyTorch's own decompositions build the causal mask at every call, guard the softmax against rows that see nothing,
-    and keep norms whole; each of these leaves the delegate and comes back. A padding mask is taken to leave something.
+    PyTorch's own decompositions build the causal mask at every call, guard the softmax against fully masked rows, and
+    keep norms as single operators; each of these leaves the delegate and re-enters it. A padding mask is assumed not to
+    mask everything.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -56,7 +57,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, attn_mask: Any = None, dropout_p: fl
 
 def layer_norm(x: Tensor, shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-5) -> Tensor:
-    """Layer normalisation over the last axis, out of means, products and sums."""
+    """Layer normalisation over the last axis from means, products and sums."""
     if len(shape) != 1:
         return torch.native_layer_norm(x, shape, weight, bias, eps)[0]
     flat = x.reshape(1, -1, x.shape[-1], 1)
@@ -74,7 +75,7 @@ def rms_norm(x: Tensor, shape: Any, weight: Tensor | None = None, eps: float | N
 
 
 def _mean(x: Tensor) -> Tensor:
-    """Of the last two axes of four: the only mean the delegate takes."""
+    """Mean over the last two of four axes: the only mean that the delegate supports."""
     return x.mean((2, 3), keepdim=True)
 
 
@@ -85,7 +86,7 @@ def _scaled(x: Tensor, square: Tensor, eps: float, like: Tensor, weight: Tensor 
 
 
 def repeat_interleave(x: Tensor, repeats: Any, dim: int | None = None, **rest: Any) -> Tensor:
-    """Copies side by side by a product with ones: a broadcast view, which PyTorch makes of it, is not taken."""
+    """Repeats by a product with ones: the delegate does not support the broadcast view that PyTorch uses."""
     if not isinstance(repeats, int) or dim is None or not x.is_floating_point():
         return torch.repeat_interleave(x, repeats, dim, **rest)
     dim = dim % x.dim()
@@ -94,12 +95,12 @@ def repeat_interleave(x: Tensor, repeats: Any, dim: int | None = None, **rest: A
 
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Nothing, as the module is in eval mode: what comes after can be folded."""
+    """The identity, because the module is in eval mode; later operators can be folded."""
     return F.dropout(x, p, training, inplace) if training else x
 
 
 def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """Zeros by a product, which the delegate takes; another value as it was."""
+    """Zeros by a product, which the delegate supports; other values unchanged."""
     if not isinstance(value, (int, float)) or value != 0 or not x.is_floating_point():
         return x.masked_fill(mask, value)
     return x * torch.logical_not(mask).to(x.dtype)
@@ -117,6 +118,6 @@ _REWRITES: dict[Any, Callable[..., Any]] = {F.layer_norm: layer_norm, F.rms_norm
 
 @contextmanager
 def without_history() -> Iterator[None]:
-    """Let passes share the record of where a node came from: copying it deeply takes a sixth of the time."""
+    """Let passes share node metadata: deep copies of it take a sixth of the time."""
     with mock.patch.object(NodeSource, "__deepcopy__", lambda self, memo: self, create=True):
         yield

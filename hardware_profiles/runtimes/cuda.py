@@ -11,13 +11,13 @@ SUFFIX = ""
 PRECISIONS = ("fp32", "bf16", "fp16")
 OPTIONS = ("graphs",)
 DRIVERS = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
-"""What one of the drivers makes that PyTorch can use: of NVIDIA, of Windows' subsystem for Linux, of AMD."""
+"""Device files of GPU drivers that PyTorch can use: NVIDIA, Windows Subsystem for Linux, AMD."""
 SETTLE_S = 0.5
-"""Seconds of work before the first time counts: clocks rise under load."""
+"""Seconds of warm-up before the first measurement: clocks rise under load."""
 
 
 def missing() -> str | None:
-    """Why it cannot be used here; None if it can."""
+    """Why it is not available here; None if it is."""
     if any(map(os.path.exists, DRIVERS)):  # without a driver, the seconds that torch takes to import are saved
         import torch
 
@@ -27,7 +27,7 @@ def missing() -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """What its times depend on."""
+    """Versions that its timings depend on."""
     import torch
 
     found = {"torch": torch.__version__, "cuda": str(torch.version.cuda)}
@@ -37,10 +37,10 @@ def versions() -> dict[str, str]:
 
 
 def load(module: Any, inputs: Any, options: dict[str, Any]) -> Callable[[], float]:
-    """A function that runs the module once and gives the seconds.
+    """A function that runs the module once and returns the seconds.
 
-    With the option `graphs` its kernels are recorded once and started together, as servers do it; without, each is
-    started by Python, which small models wait for.
+    With the option `graphs` its kernels are recorded once as a CUDA graph, as servers do; without it, Python launches
+    each kernel, which dominates the latency of small models.
     """
     import torch
 
@@ -74,7 +74,7 @@ def _moved(module: Any, inputs: Any, precision: str) -> tuple[Any, Any]:
 
 
 def _captured(forward: Callable[[], None]) -> Callable[[], None]:
-    """The forward pass as one CUDA graph. Warm-up and capture need a stream beside the usual one."""
+    """The forward pass as one CUDA graph. Warm-up and capture need a side stream."""
     import torch
 
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]

@@ -27,7 +27,7 @@ _registries: dict[int | None, Any] = {}
 
 
 def missing() -> str | None:
-    """Why it cannot be used here; None if it can."""
+    """Why it is not available here; None if it is."""
     from importlib.util import find_spec
 
     absent = [name for name in ("onnxruntime", "onnx", "onnxscript") if find_spec(name) is None]
@@ -35,14 +35,14 @@ def missing() -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """What its times depend on."""
+    """Versions that its timings depend on."""
     import onnxruntime
 
     return {"onnxruntime": onnxruntime.__version__}
 
 
 def load(source: str, inputs: Any, options: dict[str, Any]) -> Callable[[], float]:
-    """A function that runs the model once and gives the seconds."""
+    """A function that runs the model once and returns the seconds."""
     import onnxruntime
 
     session = _session(source, options)
@@ -63,7 +63,7 @@ def load(source: str, inputs: Any, options: dict[str, Any]) -> Callable[[], floa
 
 
 def call(source: str, options: dict[str, Any]) -> Callable[[Sequence[Any]], list[Any]]:
-    """A function that gives the outputs for inputs, all of them NumPy arrays."""
+    """A function from inputs to outputs, all NumPy arrays."""
     session = _session(source, options)
     names = [slot.name for slot in session.get_inputs()]
     return lambda inputs: list(session.run(None, dict(zip(names, inputs))))
@@ -76,7 +76,7 @@ def _session(source: str, options: dict[str, Any]) -> Any:
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads, settings.inter_op_num_threads = int(options["threads"]), 1
     settings.log_severity_level = 3
-    second = ["CUDAExecutionProvider"] if provider == "TensorrtExecutionProvider" else []  # for what TensorRT leaves
+    second = ["CUDAExecutionProvider"] if provider == "TensorrtExecutionProvider" else []  # fallback
     session = onnxruntime.InferenceSession(str(source), settings, providers=[provider, *second])
     if session.get_providers()[0] != provider:
         _refuse(f"{provider} could not be started; see the log of ONNX Runtime for the missing library")
@@ -84,7 +84,7 @@ def _session(source: str, options: dict[str, Any]) -> Any:
 
 
 def _provider(options: dict[str, Any]) -> str:
-    """The execution provider a device asks for, where this build of ONNX Runtime has it."""
+    """The execution provider of a device, if this build of ONNX Runtime has it."""
     import onnxruntime
 
     wanted, found = str(options.get("provider", DEFAULT_PROVIDER)), onnxruntime.get_available_providers()
@@ -94,7 +94,7 @@ def _provider(options: dict[str, Any]) -> str:
 
 
 def _refuse(says: str) -> NoReturn:
-    """A mistake of the user: InputError where this project is installed, RuntimeError on a bare device."""
+    """An error for the user: InputError if this project is installed, RuntimeError on a device without it."""
     try:
         from search_spaces.errors import InputError
     except ImportError:
@@ -103,10 +103,10 @@ def _refuse(says: str) -> NoReturn:
 
 
 def compile(module: Any, inputs: Any, path: str, options: dict[str, Any]) -> dict[str, float]:
-    """Write the model, weights and all, into one file; for int8 gives `not_quantised`.
+    """Write the model with its weights into one file; returns `not_quantised` for int8.
 
     Raises:
-        InputError: an operator has no ONNX form; it is named.
+        InputError: an operator cannot be exported; the message names it.
     """
     return write(module, inputs, path, options["precision"])
 
@@ -147,7 +147,7 @@ def _exported(module: Any, inputs: Any, naming: dict[str, Any]) -> Any:
 
 @contextlib.contextmanager
 def _kept_registry() -> Iterator[None]:
-    """Have the exporter build its table of operators once a process instead of once a call.
+    """Make the exporter build its operator table once per process instead of once per call.
 
     Building it takes 0.9 of the 1.6 seconds of exporting one unit. An exporter without this function is left alone.
     """
@@ -172,7 +172,7 @@ def _kept_registry() -> Iterator[None]:
 
 
 def _bare(model: Any) -> Any:
-    """The model without the exporter's notes on where in the source each node is from: a fifth of a small file."""
+    """The model without the exporter's source locations of nodes, which are a fifth of a small file."""
     for each in (model.graph, *model.graph.node, *model.graph.input, *model.graph.output, *model.graph.value_info,
                  *model.graph.initializer, *model.functions):
         del each.metadata_props[:]
@@ -185,7 +185,7 @@ def _quantise(model: Any, path: str, sizes: dict[str, int]) -> dict[str, float]:
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxscript import optimizer
 
-    # Weights that several layers share are still turned around at every use: folded, or they would not be quantised.
+    # Weights that several layers share are transposed at every use: fold them, or they would not be quantised.
     model = optimizer.optimize(model, input_size_limit=sys.maxsize, output_size_limit=sys.maxsize)
     macs = _macs(model, sizes)
     del model.graph.value_info[:]  # the quantiser turns the weights of a Gemm around, and old shapes would contradict
@@ -230,7 +230,7 @@ def _macs(model: Any, sizes: dict[str, int]) -> dict[str, float]:
 
 
 def _reason(error: BaseException | None) -> str:
-    """One sentence: the operator that was not taken, where an error names one, or what was said."""
+    """One sentence: the unsupported operator if the error names one, else the error message."""
     import re
 
     says = " ".join(str(error).split())
@@ -244,7 +244,7 @@ def _reason(error: BaseException | None) -> str:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Nothing that libraries say from Python reaches the terminal."""
+    """Suppress Python output of libraries."""
     import io
     import logging
     import warnings

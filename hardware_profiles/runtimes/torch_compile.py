@@ -15,21 +15,21 @@ OPTIONS: tuple[str, ...] = ()
 
 
 def missing() -> str | None:
-    """Why it cannot be used here; None if it can."""
+    """Why it is not available here; None if it is."""
     if shutil.which(os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")) is None:
         return "torch.compile needs a C++ compiler; run `apt install g++`, or set CXX to one"
     return None
 
 
 def versions() -> dict[str, str]:
-    """What its times depend on."""
+    """Versions that its timings depend on."""
     import torch
 
     return {"torch": torch.__version__}
 
 
 def load(module: Any, inputs: Any, options: dict[str, Any]) -> Callable[[], float]:
-    """Compile the module; a function that runs it once and gives the seconds.
+    """Compile the module; returns a function that runs it once and returns the seconds.
 
     Raises:
         InputError: the module cannot be compiled as a whole.
@@ -44,7 +44,7 @@ def load(module: Any, inputs: Any, options: dict[str, Any]) -> Callable[[], floa
         inputs = tuple(each.to(torch.bfloat16) if each.is_floating_point() else each for each in inputs)
     try:
         with torch.inference_mode():
-            # Modules of one class share their code, and after eight of them PyTorch would fall back to eager without
+            # Modules of one class share their code, and after eight of them PyTorch would silently fall back to eager
             # a word: what is exported has code of its own.
             graph = torch.export.export(module, tuple(inputs)).module()
             compiled = torch.compile(graph.forward, fullgraph=True, dynamic=False)

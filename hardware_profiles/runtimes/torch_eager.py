@@ -1,4 +1,4 @@
-"""PyTorch as it is, operator by operator."""
+"""PyTorch eager mode."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ OPTIONS: tuple[str, ...] = ()
 
 
 def missing() -> str | None:
-    """Why it cannot be used here; None if it can."""
+    """Why it is not available here; None if it is."""
     return None
 
 
 def versions() -> dict[str, str]:
-    """What its times depend on."""
+    """Versions that its timings depend on."""
     import torch
 
     return {"torch": torch.__version__}
 
 
 def load(module: Any, inputs: Any, options: dict[str, Any]) -> Callable[[], float]:
-    """A function that runs the module once and gives the seconds."""
+    """A function that runs the module once and returns the seconds."""
     import torch
 
     torch.set_num_threads(int(options["threads"]))

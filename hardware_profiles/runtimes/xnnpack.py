@@ -4,7 +4,7 @@
 quantises linear maps, weights per channel and inputs as they come. `not_delegated` is the share of the work outside of
 XNNPACK: multiply-adds of matrix products and convolutions, and elements written by every other operator but views.
 
-XNNPACK's pool belongs to the process: all models of a process run with the same number of threads.
+XNNPACK's thread pool is per process: all models of a process run with the same number of threads.
 """
 
 # mypy: disable-error-code="import-untyped, import-not-found"
@@ -28,7 +28,7 @@ _used: list[int] = []
 
 
 def missing() -> str | None:
-    """Why it cannot be used here; None if it can."""
+    """Why it is not available here; None if it is."""
     from importlib.util import find_spec
 
     if find_spec("executorch") is None:
@@ -37,14 +37,14 @@ def missing() -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """What its times depend on."""
+    """Versions that its timings depend on."""
     from importlib.metadata import version
 
     return {"executorch": version("executorch"), "torch": version("torch")}
 
 
 def load(source: str, inputs: Any, options: dict[str, Any]) -> Callable[[], float]:
-    """A function that runs the program once and gives the seconds."""
+    """A function that runs the program once and returns the seconds."""
     import torch
 
     program = _program(source, options)
@@ -59,7 +59,7 @@ def load(source: str, inputs: Any, options: dict[str, Any]) -> Callable[[], floa
 
 
 def call(source: str, options: dict[str, Any]) -> Callable[[Sequence[Any]], list[Any]]:
-    """A function that gives the outputs for inputs, all of them NumPy arrays."""
+    """A function from inputs to outputs, all NumPy arrays."""
     import torch
 
     program = _program(source, options)
@@ -75,7 +75,7 @@ def _program(source: str, options: dict[str, Any]) -> Any:
 
 
 def _set_threads(library: Any, threads: int) -> None:
-    """Size XNNPACK's pool before the first program is loaded: a loaded one keeps a pointer to it."""
+    """Set the size of XNNPACK's pool before the first program is loaded, which keeps a pointer to it."""
     if _used and _used[0] != threads:
         raise RuntimeError(f"xnnpack runs with {_used[0]} threads in this process; {threads} threads need a new "
                            "process")
@@ -88,7 +88,7 @@ def _set_threads(library: Any, threads: int) -> None:
 
 
 def compile(module: Any, inputs: Any, path: str, options: dict[str, Any]) -> dict[str, float]:
-    """Lower the module and write the program; gives `not_delegated`. Raises InputError that names an operator."""
+    """Lower the module and write the program; returns `not_delegated`. Raises InputError that names an operator."""
     from search_spaces.errors import InputError
 
     try:
@@ -132,7 +132,7 @@ def _lower(module: Any, inputs: Any, quantised: bool) -> Any:
         exported = constant_prop_pass(exported, custom_skip_targets=set(_QUANT_PRIMITIVES))
         try:
             return delegated(XnnpackPartitioner())
-        except AssertionError:  # parts that wait for each other: each quantised map for itself, and then the rest
+        except AssertionError:  # two partitioners: first each quantised map separately, then the rest
             if not quantised:
                 raise
             one_by_one = XnnpackPartitioner(config_precisions=ConfigPrecisionType.DYNAMIC_QUANT, per_op_mode=True)
@@ -140,7 +140,7 @@ def _lower(module: Any, inputs: Any, quantised: bool) -> Any:
 
 
 def _quantised(module: Any, inputs: Any) -> Any:
-    """Linear maps in int8: weights per channel, inputs with a scale that is found at every call."""
+    """Linear maps in int8: weights per channel, inputs with a scale computed at every call."""
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
         XNNPACKQuantizer,
         get_symmetric_quantization_config,
@@ -191,7 +191,7 @@ def _without_kernel(program: Any) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """One sentence: the operator that was not taken, where the error names one, or what was said."""
+    """One sentence: the unsupported operator if the error names one, else the error message."""
     import re
 
     text = " ".join(str(error).split())
@@ -203,7 +203,7 @@ def _reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Nothing that libraries say reaches the terminal, from Python or from C++."""
+    """Suppress output of libraries, from Python and C++."""
     import io
     import logging
     import warnings

@@ -1,4 +1,4 @@
-"""Android's debug bridge: calls of the `adb` executable, and what its complaints mean."""
+"""Android's debug bridge: calls of the `adb` executable, and its errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOG_TRIES = 3
 
 
 class Adb:
-    """One device. `cut` makes the error of a connection that broke."""
+    """One device. `cut` creates the error for a lost connection."""
 
     def __init__(self, executable: str, serial: str | None, device_name: str, timeout_s: float,
                  cut: Callable[[str], InputError]) -> None:
@@ -30,7 +30,7 @@ class Adb:
         self.timeout_s, self.cut = timeout_s, cut
 
     def choose(self) -> None:
-        """Raises InputError unless there is one device to use and it can be used."""
+        """Raises InputError unless exactly one device is selected and usable."""
         lines = self._call(["devices"]).splitlines()
         found = [re.match(r"(\S+)(?:\t| +(?=no permissions))(.+)", line) for line in lines]
         states = {each[1]: each[2] for each in found if each}
@@ -52,21 +52,21 @@ class Adb:
         self.serial = serial
 
     def listed(self, folder: str) -> set[str]:
-        """Names of the files in a folder, which is made where it is not there."""
+        """Names of the files in a folder, which is created if missing."""
         self.shell(["mkdir", "-p", folder])
         return set(self.shell(["ls", folder]).splitlines())
 
     def push(self, path: Path, target: str) -> None:
-        """Copy a file, whole or not at all."""
+        """Copy a file atomically."""
         self._call(["push", str(path), f"{target}.part"])
         self.shell(["mv", f"{target}.part", target])
 
     def shell(self, words: Sequence[str], fails: bool = True) -> str:
-        """The output of a command on the device. Raises InputError if it fails, unless it may."""
+        """The output of a command on the device. Raises InputError if it fails, unless failure is allowed."""
         return self._call(["shell", " ".join(map(shlex.quote, words))], fails)
 
     def started(self, words: Sequence[str], folder: str, tag: str | None, pattern: str) -> tuple[str, str]:
-        """Start a program in a folder; its output, and what it logged where the pattern is not in its output."""
+        """Start a program in a folder; returns its output, and its log if the pattern is not in its output."""
         line = " ".join(map(shlex.quote, words))
         text = self._call(["shell", f"cd {shlex.quote(folder)} && echo $$ && exec {line} 2>&1"])
         process, _, output = text.partition("\n")

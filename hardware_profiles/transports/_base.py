@@ -35,18 +35,18 @@ Stop = Callable[[], bool]
 
 
 class Waiting(InputError):  # noqa: N818 - nothing went wrong
-    """No mistake: the rest is up to the user, who carries a file to a device and back; then the same call goes on."""
+    """Not an error: the user must carry a file to a device and back; then the same call resumes."""
 
 
 class TransportSettings(BaseModel):
-    """What a device's YAML may say under `transport`."""
+    """The settings under `transport` in a device file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 STORED = {"stored": True}
-"""The validation context of a profile that was measured: it is read whatever its device's file could say then, and
-what is not allowed any more is refused when the device is used."""
+"""Validation context for reading measured profiles: settings that were allowed then are accepted, and refused only when
+the device is used."""
 
 
 def is_stored(info: ValidationInfo) -> bool:
@@ -65,7 +65,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Job:
-    """What a device has to run: a folder that `measure.py` understands.
+    """A job for a device: a folder that `measure.py` reads.
 
     Args:
         folder: holds `models/` already; `write` puts the rest beside it.
@@ -85,10 +85,11 @@ class Job:
 
     @property
     def key(self) -> str:
-        """Which job this is: SHA-256 of what is timed, in what, and with what options.
+        """Identity of the job: SHA-256 of its workloads, runtime and options.
 
-        Of the protocol the seed counts, which tells repeated measurements apart; the rest and earlier rounds may change
-        between two calls. So may the bytes of the models: two compilations of one workload need not be equal.
+        It includes the seed of the protocol, which distinguishes repeated measurements; other settings and earlier
+        rounds may change between two calls. So may the bytes of the models: two compilations of one workload need not
+        be equal.
         """
         data = {"schema_version": measure.SCHEMA_VERSION, "runtime": self.runtime, "options": dict(self.options),
                 "seed": self.protocol.seed,
@@ -103,9 +104,10 @@ class Job:
         return not self.memory_of and not measure.due(names, self.reference, self.protocol, list(self.before))
 
     def files(self) -> list[str]:
-        """What the device needs of the folder after `write`: paths in it, also of files that stand beside a model.
+        """The files that the device needs after `write`, as paths in the folder, including files next to a model.
 
-        A runtime may keep weights beside a model, under its name and more; the folder may hold models of other jobs.
+        A runtime may store weights next to a model, with the model's name as prefix; the folder may contain models of
+        other jobs.
         """
         found = {"job.json", "measure.py", "runtime.py"}
         for each in self.models:
@@ -146,29 +148,30 @@ class Base(ABC):
         """Raises InputError that says why the device cannot be reached or used, and what to do.
 
         Args:
-            runtime: what it needs is looked for on the device too.
+            runtime: its requirements are checked on the device, too.
         """
 
     @abstractmethod
     def run(self, job: Job, sink: Sink, stop: Stop = lambda: False) -> None:
         """Run a job and hand every line to the sink as soon as it is there.
 
-        A connection that breaks raises InputError; what the sink got is kept, and the next call goes on after it.
+        A lost connection raises InputError; lines already passed to the sink are kept, and the next call resumes after
+        them.
         """
 
     def cut(self, why: str) -> InputError:
-        """What to raise when the way to the device broke."""
+        """The error for a lost connection."""
         return InputError(self.device_name, f"the connection was lost ({why}); finished rounds are kept; rerun the "
                                             "same command to resume")
 
 
 def safe_name(name: str) -> str:
-    """A device's name as a file may be called on any system."""
+    """A device name as a valid file name on any system."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:80] or "device"
 
 
 def refuse_memory(device_name: str, kind: str) -> InputError:
-    """What to raise where the peak memory cannot be measured."""
+    """The error if the peak memory cannot be measured."""
     able = ", ".join(name for name in transports.names() if transports.get(name).TRANSPORT.MEMORY)
     return InputError(device_name, f"the peak memory of a model cannot be measured over the transport {kind}; "
                                    f"allowed there: {able}")

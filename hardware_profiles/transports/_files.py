@@ -1,4 +1,4 @@
-"""Files on their way to a device: each goes once, known by the hash of its content."""
+"""File transfer to a device: each file is sent once, identified by its content hash."""
 
 from __future__ import annotations
 

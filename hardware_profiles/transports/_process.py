@@ -1,4 +1,4 @@
-"""A running job: a process whose lines are taken as they come, and which never outlives this program."""
+"""A running job: a process whose output lines are handled as they arrive, and which never outlives this program."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from typing import IO
 from hardware_profiles.transports._base import Stop
 
 LEASE_S, BEAT_S = 60.0, 10.0
-"""The job ends when it hears nothing for the lease; it is told every beat that it is still wanted."""
+"""Lease and heartbeat interval: the job exits if no heartbeat arrives within the lease."""
 GRACE_S, LEAVE_S = 5.0, 60.0
-"""How long a process may take to end: one that was told to, and one that has done its work."""
+"""Seconds a process may take to exit: after a request to stop, and after its work is done."""
 _POLL_S = 0.2
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended: its exit code, the last lines of its standard error, whether it was asked to."""
+    """How a process ended: its exit code, the last lines of its standard error, and whether it was stopped on
+    request."""
 
     code: int
     errors: tuple[str, ...] = ()
@@ -32,15 +33,15 @@ class Ended:
 
     @property
     def says(self) -> str:
-        """The last thing it said."""
+        """The last line of its output."""
         return self.errors[-1] if self.errors else "no output"
 
 
 def stream(command: Sequence[str], take: Callable[[str], None], stop: Stop, cwd: Path | None = None) -> Ended:
     """Run a command, hand over each whole line of its output, and keep it alive with lines on its standard input.
 
-    A line that was cut off at the end is dropped. Whatever happens here, also an exception of `take`, the process
-    finds its standard input closed and ends.
+    An incomplete last line is dropped. In any case, also after an exception of `take`, the standard input of the
+    process is closed and it exits.
     """
     process = subprocess.Popen(list(command), cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE,  # noqa: S603
                                stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
@@ -55,7 +56,7 @@ def stream(command: Sequence[str], take: Callable[[str], None], stop: Stop, cwd:
     stopped = True
     try:
         stopped = _pump(process.stdin, lines, take, stop)
-        if not stopped:  # all is said; large libraries take their time to go
+        if not stopped:  # all output is read; large libraries take time to exit
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(LEAVE_S)
     finally:
@@ -66,7 +67,7 @@ def stream(command: Sequence[str], take: Callable[[str], None], stop: Stop, cwd:
 
 
 def _pump(stdin: IO[str], lines: queue.SimpleQueue[str | None], take: Callable[[str], None], stop: Stop) -> bool:
-    """Until there are no more lines; gives whether it was stopped."""
+    """Read until there are no more lines; returns whether it was stopped."""
     beaten = time.monotonic()
     while True:
         if stop():
@@ -87,7 +88,7 @@ def _pump(stdin: IO[str], lines: queue.SimpleQueue[str | None], take: Callable[[
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """Close its input, which ends it; where that does not help, kill it."""
+    """Close its input, which makes it exit; otherwise kill it."""
     with contextlib.suppress(OSError):
         if process.stdin is not None:
             process.stdin.close()

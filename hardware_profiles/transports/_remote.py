@@ -1,7 +1,7 @@
 """The part of the ssh transport that runs on the device: Python >= 3.9, its standard library, nothing else.
 
-Its text is sent with every call; nothing has to be installed. Files are kept under their hash, so that each is sent
-once; a job's folder is made of links to them.
+Its source is sent with every call, so nothing has to be installed. Files are stored under their hash, so that each is
+sent once; a job's folder consists of links to them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 MARK = "paretoformer:"
-"""Begins the line of an answer: what a login script prints before it is not one."""
+"""Prefix of an answer line, to skip output of login scripts."""
 KEEP_DAYS = 30
-"""Files that no job used for so long are deleted."""
+"""Days after which unused files are deleted."""
 FILES = "files.json"
 
 
@@ -33,7 +33,7 @@ def answer(data: dict[str, Any]) -> None:
 
 
 def check(source: str) -> None:
-    """Answer with what a runtime, given as text, misses here."""
+    """Answer with the missing requirements of a runtime, given as source text."""
     lacks = None
     try:
         import numpy  # noqa: F401
@@ -52,7 +52,7 @@ def check(source: str) -> None:
 
 
 def need(store: Path) -> None:
-    """Answer with those of the hashes on standard input whose file is not here."""
+    """Answer with the hashes from standard input whose files are missing."""
     (store / "blobs").mkdir(parents=True, exist_ok=True)
     (store / "jobs").mkdir(exist_ok=True)
     wanted = json.load(sys.stdin)
@@ -70,7 +70,7 @@ def need(store: Path) -> None:
 
 
 def put(store: Path, job: str, wait_s: float) -> None:
-    """Take files from a tar on standard input, each named by its hash, and lay out the job's folder."""
+    """Unpack a tar from standard input, each file named by its hash, and create the job's folder."""
     lock(store, wait_s)
     files: dict[str, str] = {}
     with tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as tar:
@@ -105,7 +105,7 @@ def _keep(store: Path, name: str, content: Any) -> None:
 
 
 def lock(store: Path, wait_s: float) -> None:
-    """Hold the device for this process, and whatever it becomes, until it ends."""
+    """Lock the device for this process, also across exec, until it exits."""
     held = os.open(store / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     os.set_inheritable(held, True)
     until = time.monotonic() + wait_s
@@ -119,10 +119,10 @@ def lock(store: Path, wait_s: float) -> None:
 
 
 def run(store: Path, job: str, wait_s: float, lease_s: float) -> None:
-    """Become the job."""
+    """Replace this process with the job."""
     lock(store, wait_s)
     paths = os.environ.pop("PYTHONPATH", "").split(os.pathsep)
-    if any(paths):  # an empty one is the working directory, which will be the job's folder: it holds data, not modules
+    if any(paths):  # an empty entry is the working directory, the job's folder: it contains data, not modules
         os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in paths if path)
     os.chdir(store / "jobs" / job)
     answer({"started": True})
@@ -130,7 +130,7 @@ def run(store: Path, job: str, wait_s: float, lease_s: float) -> None:
 
 
 def main(call: dict[str, Any]) -> None:
-    """Do what was asked; what the system refuses is an answer too."""
+    """Run a call; errors of the system are answers, too."""
     store = Path.home() / os.path.expanduser(call["folder"])
     try:
         if call["mode"] == "check":

@@ -1,4 +1,4 @@
-"""Whether what a device sent can be true: lines of a job's output, and all rounds together."""
+"""Checks of a job's output: single lines, and all rounds together."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from search_spaces.errors import InputError
 from search_spaces.files.reading import parse_json, table
 
 MANY, ALIKE = 4, 0.005
-"""So many different workloads within half a percent of each other: it was not they that were timed."""
+"""If this many different workloads lie within this relative range, they were not actually timed."""
 
 
 def parse_line(text: str, device_name: str) -> dict[str, Any]:
-    """One line of a job's output. Raises InputError if it is not what `measure.py` prints, or cannot be true."""
+    """One line of a job's output.
+
+    Raises InputError if `measure.py` cannot have printed it, or its values are impossible.
+    """
     try:
         line = table(parse_json(text, ""), "")
         _check_form(line)
@@ -35,7 +38,7 @@ def parse_lines(lines: Iterable[str], device_name: str) -> Iterator[dict[str, An
 
 
 def check_stored(line: dict[str, Any], where: str, remedy: str) -> dict[str, Any]:
-    """A line that was kept of an earlier measurement. Raises InputError if it is damaged."""
+    """A stored line of an earlier measurement. Raises InputError if it is damaged."""
     try:
         _check_form(line)
         check_line(line, where)
@@ -64,7 +67,7 @@ def _is_number(value: object) -> bool:
 
 
 def check_line(line: Mapping[str, Any], device_name: str) -> None:
-    """Raises InputError if a round holds a time that is negative, zero or no number."""
+    """Raises InputError if a round contains a time that is negative, zero or not a number."""
     if "seconds" in line and not (math.isfinite(line["spent_s"]) and line["spent_s"] >= 0):
         raise InputError(device_name, f"round {line['round']} took {line['spent_s']:g} s, which is impossible; "
                                       "check the device's clock")
@@ -75,10 +78,10 @@ def check_line(line: Mapping[str, Any], device_name: str) -> None:
 
 
 def check_rounds(lines: Iterable[Mapping[str, Any]], reference: str, device_name: str) -> None:
-    """Raises InputError if rounds hold impossible times, or the same time for every workload.
+    """Raises InputError if rounds contain impossible times, or the same time for every workload.
 
     Two or more workloads must not agree to the last digit in every sample, nor many within half a percent: then the
-    clock is too coarse, or the runner did not run the models it was given.
+    clock is too coarse, or the runner did not run the given models.
     """
     rounds = [line for line in lines if "seconds" in line]
     for line in rounds:

@@ -1,4 +1,4 @@
-"""The system's OpenSSH client: the command that calls it, and what its complaints mean."""
+"""The system's OpenSSH client: its command line and its errors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hardware_profiles.transports._ssh_options import as_words
 LEAST_PYTHON = (3, 9)
 OLD_PYTHON = "paretoformer-old-python"
 OWN_ERROR = 255
-"""The exit code with which ssh tells its own errors from those of the command."""
+"""The exit code of ssh's own errors."""
 _FIRST = {"BatchMode": "yes", "RequestTTY": "no", "RemoteCommand": "none"}
 _LAST = {"ServerAliveInterval": 15, "ServerAliveCountMax": 3, "ClearAllForwardings": "yes", "ForwardAgent": "no",
          "ForwardX11": "no", "LogLevel": "INFO"}
 _START = ("import sys; sys.path[:1] = []; import base64; sys.version_info < {least} and sys.exit('{old} %d.%d' % "
           "sys.version_info[:2]); code = {{'__name__': 'device'}}; exec(base64.b64decode(sys.argv[1]), code); "
           "import json; code['main'](json.loads(base64.b64decode(sys.argv[2])))")
-"""Python's first words on the device, readable by the oldest: what follows needs a version that it may not be."""
+"""Bootstrap code for the device's Python; runs on old versions, to check the version first."""
 
 _MEANINGS: Sequence[tuple[str, str]] = (
     ("REMOTE HOST IDENTIFICATION HAS CHANGED",
@@ -52,7 +52,7 @@ def command(settings: Any, call: Mapping[str, Any]) -> list[str]:
     Only the path of Python is put through a shell, quoted; all else is base64.
     """
     last = {"ConnectTimeout": settings.connect_timeout, **_LAST}
-    words = ["ssh", "-T"]  # of an option that comes twice, ssh takes the first
+    words = ["ssh", "-T"]  # for duplicate options, ssh uses the first
     for name, value in [*_FIRST.items(), *as_words(settings.options).items(), *last.items()]:
         words += ["-o", f"{name}={value}"]
     if settings.port is not None:
@@ -63,11 +63,11 @@ def command(settings: Any, call: Mapping[str, Any]) -> list[str]:
     program = base64.b64encode(Path(str(_remote.__file__)).read_bytes()).decode()
     arguments = base64.b64encode(json.dumps(dict(call)).encode()).decode()
     remote = " ".join(map(shlex.quote, [settings.python.removeprefix("~/"), "-c", start, program, arguments]))
-    return [*words, "--", settings.host, f"{remote} && true"]  # so a shell stays, and tells how Python ended
+    return [*words, "--", settings.host, f"{remote} && true"]  # keeps the shell alive, which reports Python's exit code
 
 
 def meaning(settings: Any, code: int, errors: Sequence[str]) -> str | None:
-    """What an exit code and the lines of standard error mean; None if the connection simply broke."""
+    """The meaning of an exit code and standard error; None if the connection was lost."""
     text, says = "\n".join(errors), errors[-1].strip() if errors else "ssh printed nothing"
     host, python = settings.host, settings.python
     old = re.search(rf"^{OLD_PYTHON} (\d+\.\d+)$", text, re.MULTILINE)

@@ -1,8 +1,8 @@
 """Options of ssh that a device's file may set: those that can neither run a program nor write a file here.
 
-A device's file may come from somebody else. ssh has options that load a library (PKCS11Provider, SmartcardDevice), run
+A device file may come from someone else. ssh has options that load a library (PKCS11Provider, SmartcardDevice), run
 a command (ProxyCommand, Match exec), send this machine's variables (SendEnv) or open ports; every version may add more.
-So what is harmless is listed. All others belong into ~/.ssh/config, which is the user's own.
+So safe options are listed here. All others belong in ~/.ssh/config, which the user controls.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 HOST = r"(?!-)([\w.+-]+@(?!-))?[\w.:%-]+"
-"""A host as ssh takes it; nothing that a shell would read as more than a word."""
+"""A host in ssh syntax, without shell metacharacters."""
 _ANY, _WORDS, _NUMBER, _SWITCH = r".+", r"[\w.,+@*!^-]+", r"\d+", r"yes|no|True|False"
 _JUMP = rf"{HOST}(:\d+)?(,{HOST}(:\d+)?)*|none"
 _ALLOWED = {
@@ -26,8 +26,11 @@ _ALLOWED = {
     "ServerAliveCountMax": _NUMBER, "ServerAliveInterval": _NUMBER, "StrictHostKeyChecking": "yes|ask|True",
     "TCPKeepAlive": _SWITCH, "User": r"(?!-)[\w.+-]+", "UserKnownHostsFile": _ANY,
 }
-"""Option -> what its value may be. Host keys are always checked: ssh would write a new one to the file of known hosts,
-and the device's file could name any file as that one."""
+"""Option -> pattern of its value.
+
+Host keys are always checked: otherwise ssh would write a new key to the known hosts file, and the device file could
+name any file as that one.
+"""
 _LOWER = {name.lower(): name for name in _ALLOWED}
 _READ_ONLY = {"StrictHostKeyChecking": "yes", "UpdateHostKeys": "no"}
 
@@ -44,7 +47,7 @@ def check(options: Mapping[str, str | int | bool]) -> None:
 
 
 def as_words(options: Mapping[str, str | int | bool]) -> dict[str, str]:
-    """Options as ssh takes them; a file of known hosts that is named here is read and never written."""
+    """Options as ssh arguments; a known hosts file named here is read and never written."""
     check(options)
     given = {name: ("no", "yes")[value] if isinstance(value, bool) else str(value) for name, value in options.items()}
     named = any(name.lower() == "userknownhostsfile" for name in options)

@@ -1,7 +1,7 @@
-"""An Android device behind adb: a runner of the user's is pushed there and times one model after the other.
+"""An Android device via adb: the user's runner is pushed to the device and times the models one after the other.
 
-The defaults fit ExecuTorch's `executor_runner`, which prints the time of all executions together. Built for Android it
-prints to the system log, built with another platform layer to its output: both are looked at.
+The defaults fit ExecuTorch's `executor_runner`, which prints the time of all executions together. Depending on its
+platform layer, it prints to the system log or to standard output: both are read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 
 
 class AdbSettings(TransportSettings):
-    """Which device, what times a model there, and how its output is read."""
+    """Which device, which runner, and how to read its output."""
 
     serial: str | None = Field(None, pattern=r"^\w[\w.:-]*$", description="serial number from `adb devices`, if "
                                                                           "several devices are connected")
@@ -62,7 +62,7 @@ class AdbSettings(TransportSettings):
     @field_validator("adb")
     @classmethod
     def _only_adb(cls, adb: str, info: ValidationInfo) -> str:
-        """A device's file may come from somebody else: it must not name another program, or one that others wrote."""
+        """A device file may come from someone else: it must not name another program, or one that others can write."""
         path = Path(adb)
         if not is_stored(info) and adb != "adb" and (
                 path.name not in ("adb", "adb.exe") or not path.expanduser().is_absolute() or not adb.isprintable()):
@@ -96,7 +96,7 @@ class AdbSettings(TransportSettings):
 
 
 def missing(settings: AdbSettings) -> str | None:
-    """Why nothing can be reached from this machine."""
+    """Why this transport is not available on this machine; None if it is."""
     found = shutil.which(Path(settings.adb).expanduser())
     if not found:
         return (f"{settings.adb} not found; install Android's platform tools or set transport.adb to the "
@@ -111,13 +111,13 @@ def missing(settings: AdbSettings) -> str | None:
 
 
 def _trusted(path: Path) -> bool:
-    """Whether nobody but this user and root can change a program: neither the file nor its folder."""
+    """Whether only this user and root can change a program: the file and its folder."""
     return all(each.stat().st_uid in (0, os.geteuid()) and not each.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
                for each in (path.resolve(), path.resolve().parent))
 
 
 class AdbTransport(Base):
-    """Pushes what is not there yet, and starts the runner for every sample."""
+    """Pushes missing files, and starts the runner for every sample."""
 
     MEMORY = False
     settings: AdbSettings
@@ -155,7 +155,7 @@ class AdbTransport(Base):
         return Adb(executable, self.settings.serial, self.device_name, self.settings.timeout_s, self.cut)
 
     def _push(self, client: Adb, path: Path, here: set[str]) -> str:
-        """Give the path on the device, where the file is called by its hash."""
+        """Push a file; returns its path on the device, named by its hash."""
         name = digest(path)[:32] + ("".join(re.findall(r"^\.\w+$", path.suffix, re.ASCII)))
         target = f"{self.settings.folder}/{name}"
         if name not in here:
@@ -164,7 +164,7 @@ class AdbTransport(Base):
         return target
 
     def _timed(self, client: Adb, program: str, model: Model, job: Job, here: set[str]) -> Callable[[], float]:
-        """A function that starts the runner once and gives the seconds of one execution."""
+        """A function that starts the runner once and returns the seconds of one execution."""
         inputs = []
         if any("{inputs}" in each for each in self.settings.command):
             for array in measure.random_inputs(model.inputs):
@@ -181,7 +181,7 @@ class AdbTransport(Base):
     def _seconds(self, client: Adb, words: list[str], name: str) -> float:
         output, log = client.started(words, self.settings.folder, self.settings.logcat, self.settings.pattern)
         matches = list(re.finditer(self.settings.pattern, output)) or list(re.finditer(self.settings.pattern, log))
-        found = matches[-1] if matches else None  # the log may hold earlier runs under the same number of process
+        found = matches[-1] if matches else None  # the log may contain earlier runs with the same process id
         says = " | ".join((output + log).split("\n"))[-160:].strip(" |") or "nothing"
         if not found:
             raise InputError(self.device_name, f"the runner printed no time for {name}, but {says!r}; set "

@@ -1,4 +1,4 @@
-"""A device nothing here can reach: one file is carried there, and one file back."""
+"""A device without a connection: one file is carried there, and one file back."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ resumes after the last finished round. Copy {results} back when it has finished.
 
 
 class BundleSettings(TransportSettings):
-    """Where the two files are."""
+    """Locations of the two files."""
 
     file: str | None = Field(None, min_length=1, description="the zip file to carry to the device; default: the "
                                                              "device's name with .zip")
@@ -53,23 +53,23 @@ def missing(settings: BundleSettings) -> str | None:
 
 
 class BundleTransport(Base):
-    """Writes the file to carry, and reads the one that comes back; each job has another."""
+    """Writes the file to carry, and reads the results file; each job has its own."""
 
     MEMORY = False
     settings: BundleSettings
 
     @property
     def file(self) -> Path:
-        """What is carried to the device."""
+        """The file to carry to the device."""
         return Path(self.settings.file or f"{safe_name(self.device_name)}.zip")
 
     def results(self, job: Job) -> Path:
-        """Where what comes back is looked for."""
+        """The path of the results file."""
         folder = Path(self.settings.results) if self.settings.results else self.file.parent
         return folder / f"{safe_name(self.device_name)}-{job.key[:8]}.results.jsonl"
 
     def check(self, runtime: str | None = None) -> None:
-        """Nothing of the device can be seen from here; but the file must have a place."""
+        """The device cannot be checked from here; only the folder of the file is."""
         if not self.file.parent.is_dir():
             raise InputError(str(self.file.parent), "no such folder; set transport.file")
 
@@ -93,12 +93,12 @@ class BundleTransport(Base):
             sink(line)
 
     def _lines(self, job: Job) -> list[dict[str, object]]:
-        """What came back, without the rounds that are known already."""
+        """The lines of the results file, without rounds that are already known."""
         path = self.results(job)
         where = str(path)
         remedy = "copy it from the device again"
         data = read_bytes(path, remedy)
-        text = text_of(data[: data.rfind(b"\n") + 1], where, remedy)  # a last line may be cut off
+        text = text_of(data[: data.rfind(b"\n") + 1], where, remedy)  # the last line may be incomplete
         lines = list(parse_lines(text.splitlines(), where))
         found = {str(line.get("job")) for line in lines if "versions" in line}
         if found != {job.key}:
@@ -118,7 +118,7 @@ class BundleTransport(Base):
         return [line for line in lines if "seconds" not in line or line["round"] >= len(job.before)]
 
     def _write(self, job: Job) -> None:
-        """The file to carry, whole or not at all."""
+        """Write the file to carry, atomically."""
         if self.file.exists() and not _is_bundle(self.file):
             raise InputError(str(self.file), "exists and is not a bundle; move it away, or set transport.file")
         results = self.results(job).name

@@ -1,4 +1,4 @@
-"""This machine: a job runs in a process of its own."""
+"""This machine: a job runs in a separate process."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _START = ("import sys; sys.path[:] = sys.argv.pop(1).split('\\n'); del sys.argv[
 
 
 class LocalSettings(TransportSettings):
-    """Nothing to say."""
+    """The local transport has no settings."""
 
 
 def command(folder: Path, runtime: str) -> list[str]:
-    """Starts `measure.py` in a job's folder.
+    """The command that runs `measure.py` in a job's folder.
 
-    No code of the folder is run, for others may be able to write there: neither what Python would import from it or
-    from the working directory, nor the copies of `measure.py` and of the runtime.
+    No code from the folder is run, because others may be able to write there: neither imports from it or from the
+    working directory, nor the copies of `measure.py` and the runtime.
     """
     paths = [path for path in sys.path if os.path.isabs(path) and Path(path).resolve() != folder.resolve()]
     return [sys.executable, "-I", "-c", _START, "\n".join(paths), str(Path(str(measure.__file__)).absolute()), ".",
@@ -44,7 +44,7 @@ class LocalTransport(Base):
     HERE = True
 
     def check(self, runtime: str | None = None) -> None:
-        """There is always a way to this machine; whether the runtime is there, its `missing` says."""
+        """This machine is always reachable; `missing` of the runtime says whether it is installed."""
 
     def run(self, job: Job, sink: Sink, stop: Stop = lambda: False) -> None:
         """See `Base.run`."""

@@ -1,6 +1,6 @@
-"""A device behind ssh: the system's OpenSSH client, so that the user's own configuration, keys and jump hosts work.
+"""A device via ssh. Uses the system's OpenSSH client, so that the user's configuration, keys and jump hosts work.
 
-The device needs a Python and what the runtime imports. Files are sent once and kept there under their hash.
+The device needs Python and the packages that the runtime imports. Files are sent once and kept there under their hash.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from search_spaces.errors import InputError
 from search_spaces.files.reading import parse_json, table
 
 ANSWER_S = 60
-"""Seconds within which the device answers a short question, beside those for connecting."""
+"""Time limit of a short call, in seconds, in addition to that for connecting."""
 WAIT_S = LEASE_S + 5
-"""Seconds to wait for a measurement of a connection that broke: it ends by itself."""
+"""Seconds to wait for a measurement whose connection was lost; it ends by itself."""
 
 
 class SshSettings(TransportSettings):
@@ -68,7 +68,7 @@ class SshSettings(TransportSettings):
 
 
 def missing(settings: SshSettings) -> str | None:
-    """Why nothing can be reached from this machine."""
+    """Why this transport is not available on this machine; None if it is."""
     return None if shutil.which("ssh") else "ssh not found on this machine; install the OpenSSH client"
 
 
@@ -115,7 +115,7 @@ class SshTransport(Base):
         return command(self.settings, {"folder": self.settings.folder, **call})
 
     def _ask(self, call: dict[str, Any], stdin: IO[bytes], timeout_s: float | None = ANSWER_S) -> dict[str, Any]:
-        """One short call, with what the device reads on its standard input."""
+        """One short call, with standard input for the device."""
         host, identity = self.settings.host, self.settings.identity
         why = missing(self.settings)
         if why:

@@ -49,7 +49,7 @@ CLASSES = {"lm": ("ParetoformerForCausalLM", "AutoModelForCausalLM"),
 
 
 def missing() -> str | None:
-    """Why it cannot be used here; None if it can."""
+    """Why it is not available here; None if it is."""
     if find_spec("transformers") is None:
         return "transformers is not installed; run `pip install 'paretoformer[huggingface]'`"
     return None
