@@ -1,4 +1,4 @@
-"""Weights: plain blocks, the plain model of an architecture, and the store that all of them share."""
+"""Weights: plain blocks, the plain model of an architecture, and the shared weight store."""
 
 from typing import TYPE_CHECKING
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 IGNORE = -100
-"""A label that nothing is asked of: padding."""
+"""Label of padding positions, which are ignored by losses and metrics."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class Batch:
 
     @property
     def n_tokens(self) -> int:
-        """How many real tokens the model reads."""
+        """Number of real tokens that the model reads."""
         read = self.tokens.numel() if self.mask is None else int(self.mask.sum())
         if self.target is None:
             return read
         return read + (self.target.numel() if self.target_mask is None else int(self.target_mask.sum()))
 
     def part(self, rank: int, world: int) -> Batch:
-        """The rows that worker `rank` of `world` takes."""
+        """The rows of worker `rank` of `world`."""
         return self.map(lambda tensor: tensor[rank::world]) if world > 1 else self
 
     def to(self, device: torch.device) -> Batch:
@@ -55,7 +55,7 @@ class Batch:
         return self.map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        """The same batch, every tensor changed."""
+        """The same batch with a function applied to every tensor."""
         def changed(tensor: Tensor | None) -> Tensor | None:
             return None if tensor is None else change(tensor)
 

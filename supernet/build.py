@@ -36,7 +36,7 @@ def build_on_meta(unit: Unit) -> nn.Module:
 
 
 def fresh(module: nn.Module, generator: torch.Generator | None = None) -> nn.Module:
-    """Set every learned or random tensor to its starting value, by the rule the supernet's store uses too."""
+    """Initialise every learned or random tensor, by the same rule as the supernet's store."""
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     for entry in entries(module):
         initialise(tensors[entry.name].data.view(entry.layout.shape or entry.shape), entry, generator)

@@ -1,4 +1,4 @@
-"""What a model remembers while it reads and writes a sequence piece by piece."""
+"""The cache of a model for decoding a sequence piece by piece."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ WHERE = "decoding"
 
 @dataclass(frozen=True, eq=False)
 class Cache:
-    """What is remembered of some sequences. It never changes: reading on gives another one.
+    """The decoding state of a batch of sequences. Immutable: decoding returns a new one.
 
     Args:
-        batch: how many sequences.
-        position: how many tokens of each were read.
-        states: what each sub-layer of the decoder remembers, in the order they run. Layers that share weights
-            remember for themselves. The first axis of each tensor is the batch.
+        batch: number of sequences.
+        position: number of tokens read of each.
+        states: the state of each sub-layer of the decoder, in execution order. Layers that share weights have separate
+            states. The first axis of each tensor is the batch.
         memory: (batch, source length, width), the encoder's output, for seq2seq.
         memory_mask: (batch, source length), true for real tokens; None if all are real.
     """
@@ -40,13 +40,13 @@ class Cache:
 
 
 class OneUnit(nn.Module):
-    """A sub-layer that continues a sequence, as a function of tensors alone: x, *state -> y, *state.
+    """A sub-layer in decoding, as a function of tensors only: x, *state -> y, *state.
 
-    What exporters take. The shapes of the state are `state_shapes`; source tokens of cross-attention are all real.
+    For exporters. The shapes of the state are `state_shapes`; source tokens of cross-attention are all real.
 
     Args:
         sublayer: the module of a `mixer`, `cross` or `ffn` unit.
-        position: how many tokens came before x.
+        position: number of tokens before x.
     """
 
     def __init__(self, sublayer: nn.Module, position: int) -> None:
@@ -65,10 +65,10 @@ def decoder_steps(arch: Architecture) -> list[Step]:
 
 
 def state_shapes(unit: Unit, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
-    """The shapes of what a sub-layer remembers of `past` tokens; for cross-attention of a source that long.
+    """The state shapes of a sub-layer after `past` tokens; for cross-attention, for a source of that length.
 
     Raises:
-        InputError: a block that mixes tokens does not say what it remembers.
+        InputError: a block that mixes tokens does not declare its state.
     """
     shapes = getattr(_module(unit).block, "state_shapes", None)
     if shapes is not None:
@@ -80,7 +80,7 @@ def state_shapes(unit: Unit, batch: int, past: int) -> tuple[tuple[int, ...], ..
 
 
 def empty_states(arch: Architecture, batch: int, like: Tensor) -> tuple[tuple[Tensor, ...], ...]:
-    """What is remembered before the first token: zeros, with the type and on the device of `like`.
+    """The states before the first token: zeros, with the dtype and device of `like`.
 
     Raises:
         InputError: a block of the architecture cannot decode token by token.

@@ -1,4 +1,4 @@
-"""What travels beside the hidden states through a forward pass."""
+"""Context of a forward pass besides the hidden states."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Record:
 
 @dataclass
 class State:
-    """What one sub-layer remembers of the tokens before: a block reads the tensors and puts the new ones there.
+    """The decoding state of one sub-layer: a block reads the tensors and replaces them.
 
     The first axis of each is the batch. A block never writes into a tensor it was given.
     """
@@ -26,7 +26,7 @@ class State:
 
 @dataclass
 class Call:
-    """The surroundings of one sub-layer's call.
+    """The context of one sub-layer's call.
 
     Args:
         mask: (batch, length), true where a real token stands; None where all are real. Where x continues a sequence,

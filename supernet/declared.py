@@ -1,7 +1,7 @@
-"""What a module declares of its tensors: which are matrices and how they multiply, and which hold attention heads.
+"""Declarations of a module's tensors: which are matrices, how they multiply, and which contain attention heads.
 
-`nn.Linear` and `nn.Embedding` are known, and tensors with one axis (biases, norms, scalars) are no matrices. Any other
-parameter has to be declared by a method `matrices()` of the module that holds it, or of one around that.
+`nn.Linear` and `nn.Embedding` are known, and tensors with one axis (biases, norms, scalars) are not matrices. Any other
+parameter must be declared by a method `matrices()` of the module that contains it, or of an outer module.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KNOWN: dict[type[nn.Module], Product] = {nn.Linear: Product.LINEAR, nn.Embeddin
 
 @dataclass(frozen=True)
 class MatrixPlace:
-    """Where a matrix is: the module that holds it and its name there."""
+    """Location of a matrix: its module and its name there."""
 
     owner: nn.Module
     name: str
@@ -67,7 +67,7 @@ def check_declared(module: nn.Module, kind: str) -> None:
 
 
 def _products(module: nn.Module) -> dict[str, Product]:
-    """Full name -> how it multiplies; what a module declares goes before the rule, and outer modules before inner."""
+    """Full name -> Product; declarations take precedence over the defaults, and outer modules over inner ones."""
     found: dict[str, Product] = {}
     for prefix, inner in module.named_modules():
         for name, product in _own(inner):
@@ -84,14 +84,14 @@ def _own(module: nn.Module) -> Iterator[tuple[str, Product]]:
 
 @dataclass(frozen=True)
 class AttentionHeads:
-    """The heads of a block that can be left out one by one: what its method `heads()` gives.
+    """The prunable heads of a block, as returned by its method `heads()`.
 
     A kind whose module has that method has the dims `n_heads` and `n_kv_heads`.
 
     Args:
         tensors: by name, the axis along which the heads of a tensor lie one after the other, and whether they are
             query heads (`n_heads`) or key and value heads (`n_kv_heads`).
-        output: the name of the linear map that reads what the query heads give.
+        output: the name of the linear map that reads the outputs of the query heads.
     """
 
     n_heads: int
@@ -101,7 +101,7 @@ class AttentionHeads:
     output: str
 
     def inside(self, name: str) -> AttentionHeads:
-        """The same, seen from the module that holds this one under a name."""
+        """The same, with names relative to an outer module."""
         return AttentionHeads(self.n_heads, self.n_kv_heads, self.head_dim,
                               {f"{name}.{tensor}": how for tensor, how in self.tensors.items()},
                               f"{name}.{self.output}")

@@ -1,7 +1,7 @@
 """Runs a plan: one function runs a unit by its role, one loop runs the steps.
 
 The plain model, the supernet, decoding, the encoder alone, the Hugging Face modelling file, the MAC counter and the
-profiler all run units through this file, so a new role is added here and nowhere else.
+profiler all run units through this file, so a new role is added only here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from supernet.parts import PlannedStep, UnitParts
 
 @dataclass(frozen=True)
 class PassInputs:
-    """What a pass over a plan, or over one of its stacks, starts from.
+    """Inputs of a pass over a plan, or over one of its stacks.
 
     Args:
         tokens: (batch, n) ids; of the source for seq2seq. None if only the decoder of a seq2seq model runs.
@@ -44,7 +44,7 @@ class PassInputs:
     states: Sequence[tuple[Tensor, ...]] | None = None
 
     def enter(self, stack: str, memory: Tensor | None) -> tuple[Any, Call]:
-        """The ids that a stack reads, and the surroundings of its sub-layers."""
+        """The ids that a stack reads, and the context of its sub-layers."""
         if stack == "decoder" and self.target is not None:
             return self.target, Call(mask=self.target_mask, memory=memory, memory_mask=self.mask, target=True,
                                      position=self.position)
@@ -53,7 +53,7 @@ class PassInputs:
 
 @dataclass
 class PassResult:
-    """What a pass gives.
+    """Result of a pass.
 
     Args:
         x: the output of the last step that ran.
@@ -71,7 +71,7 @@ class PassResult:
 
 
 def run_unit(role: str, unit: nn.Module, x: Tensor, call: Call, tied: Mapping[str, Tensor]) -> tuple[Tensor, Call]:
-    """Run one unit alone; the next one gets the returned hidden states and surroundings.
+    """Run one unit; returns the hidden states and context for the next one.
 
     Args:
         unit: its plain module.
@@ -85,7 +85,7 @@ def run_unit(role: str, unit: nn.Module, x: Tensor, call: Call, tied: Mapping[st
 
 
 def _run_role(role: str, unit: Callable[..., Any], x: Any, call: Call, tied: Mapping[str, Tensor]) -> tuple[Any, Call]:
-    """As `run_unit`, but a sub-layer takes and gives the streams of its residual."""
+    """As `run_unit`, but a sub-layer takes and returns the streams of its residual."""
     if role in SUBLAYERS:
         return unit(x, call), call
     if role == "embedding":
@@ -111,7 +111,7 @@ def drive(steps: Iterable[PlannedStep], parts: UnitParts, inputs: PassInputs, *,
     """
     done, remembered = PassResult(inputs.memory), iter(inputs.states or ())
     call, embedding = Call(), None
-    residual: Any = None  # of the streams that x stands for; None if x is what it seems
+    residual: Any = None  # residual whose streams x contains; None for plain hidden states
     for step in steps:
         before, residual = residual, parts.residual(step) if step.role in SUBLAYERS else None
         if type(before) is not type(residual):
@@ -139,7 +139,7 @@ def drive(steps: Iterable[PlannedStep], parts: UnitParts, inputs: PassInputs, *,
 
 
 def _switched(x: Any, before: Any, residual: Any) -> Any:
-    """Leave the streams of one residual, and enter those of another; None has hidden states only."""
+    """Convert from the streams of one residual to those of another; None means plain hidden states."""
     x = x if before is None else before.leave(x)
     return x if residual is None else residual.enter(x)
 
@@ -150,7 +150,7 @@ def _run(parts: UnitParts, step: PlannedStep, x: Any, call: Call, tied: Mapping[
 
 def _recomputed(parts: UnitParts, step: PlannedStep, x: Any, call: Call,
                 tied: Mapping[str, Tensor]) -> tuple[Any, Call]:
-    """As `_run`, keeping the input only: the backward pass computes the rest again."""
+    """As `_run` with activation checkpointing: keeps only the input, and the backward pass recomputes the rest."""
 
     def run(x: Any) -> tuple[Any, list[Tensor], list[Tensor]]:
         record = Record() if call.record else None  # blocks append: the second run must not append again

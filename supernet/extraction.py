@@ -11,7 +11,7 @@ from supernet.transformer import Transformer
 
 
 def extract(net: Supernet, arch: Architecture) -> Transformer:
-    """The plain model of `arch` with the supernet's weights and in its mode; its outputs are the supernet's."""
+    """The plain model of `arch` with the supernet's weights and training mode; its outputs equal the supernet's."""
     with torch.device("meta"):
         model = Transformer(arch, dropout=net.dropout)
     like = next(net.parameters())

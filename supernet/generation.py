@@ -1,4 +1,4 @@
-"""Reading and writing a sequence token by token, each token once."""
+"""Token-by-token decoding with a cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from supernet.parts import UnitParts
 
 
 class Writer:
-    """A language model or a seq2seq model that remembers what it has read.
+    """A language model or a seq2seq model with cached decoding.
 
     Everything runs in the model's mode: with dropout, call `eval()` first.
     """
@@ -25,19 +25,19 @@ class Writer:
     arch: Architecture
 
     def parts(self) -> UnitParts:
-        """Where the units are found."""
+        """The units of the model."""
         raise NotImplementedError
 
     def start(self, sequences: int | Tensor, *, mask: Tensor | None = None, types: Tensor | None = None) -> Cache:
         """The cache before the first token.
 
         Args:
-            sequences: for lm how many; for seq2seq the ids (batch, n) of their sources, which the encoder reads here.
+            sequences: for lm their number; for seq2seq the source ids (batch, n), which are encoded here.
             mask: (batch, n), true for real source tokens; None if all are real.
             types: (batch, n) token types of the source, 0 by default.
 
         Raises:
-            InputError: the model cannot write, or the source does not suit it.
+            InputError: the model cannot generate, or the source is not valid for it.
         """
         _check_start(self.arch, sequences, mask, types)
         parts, batch = self.parts(), sequences if isinstance(sequences, int) else sequences.shape[0]
@@ -49,14 +49,14 @@ class Writer:
         return replace(cache, memory=drive(encoder, parts, PassInputs(sequences, mask=mask, types=types)).x)
 
     def decode(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        """Read on: the logits (batch, n, vocabulary) that a forward pass of the whole gives here, and the next cache.
+        """Decode tokens: the logits (batch, n, vocabulary), equal to those of a full forward pass, and the next cache.
 
         Args:
             tokens: (batch, n) ids, one or several of each sequence; all are real, of type 0.
-            cache: from `start` or the last `decode`; it can be used again.
+            cache: from `start` or the last `decode`; it can be reused.
 
         Raises:
-            InputError: the tokens do not suit the cache or exceed the context.
+            InputError: the tokens do not fit the cache or exceed the context.
         """
         _check_tokens(self.arch, tokens, cache)
         read, target = (None, tokens) if self.arch.family == "seq2seq" else (tokens, None)
@@ -69,7 +69,7 @@ class Writer:
     def generate(self, tokens: Tensor, n: int, *, begin: int | None = None, mask: Tensor | None = None,
                  types: Tensor | None = None, temperature: float = 0.0, top_k: int | None = None,
                  seed: int | None = None, stop: int | None = None) -> Tensor:
-        """Write up to `n` tokens: (batch, at most n) ids, without those that were given.
+        """Generate up to `n` tokens: (batch, at most n) ids, without the given ones.
 
         Args:
             tokens: (batch, m) ids; for lm a prompt, of equal length in all rows; for seq2seq the source.
@@ -77,7 +77,7 @@ class Writer:
             mask: (batch, m), true for real source tokens, for seq2seq.
             types: (batch, m) token types of the source, for seq2seq.
             temperature: 0 takes the most probable token; otherwise logits are divided by it and tokens drawn.
-            top_k: draw among so many most probable tokens only.
+            top_k: sample from the k most probable tokens only.
             seed: makes draws repeatable; None draws from torch's global generator.
             stop: the id that ends a row; the rest of the row is filled with it.
 
@@ -111,7 +111,7 @@ def _choose(logits: Tensor, temperature: float, top_k: int | None, generator: to
     if top_k is not None:
         least = logits.topk(min(top_k, logits.shape[-1])).values[:, -1:]
         logits = logits.masked_fill(logits < least, -math.inf)
-    logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature  # no overflow, however cold
+    logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature  # no overflow at low temperatures
     return torch.multinomial(logits.softmax(dim=-1), 1, generator=generator)[:, 0]
 
 
@@ -152,7 +152,7 @@ def _check_generate(arch: Architecture, tokens: Tensor, n: int, begin: int | Non
         needs = "a start token for targets" if arch.family == "seq2seq" else "a prompt and no start token"
         raise InputError(WHERE, f"the family {arch.family} needs {needs}")
     given = 1 if arch.family == "seq2seq" else tokens.shape[1]
-    if not 1 <= n <= arch.context + 1 - given:  # the last token is written, not read
+    if not 1 <= n <= arch.context + 1 - given:  # the last token is generated but not read
         raise InputError(WHERE, f"{n} tokens cannot be generated after {given} in a context of {arch.context}; "
                                 f"allowed: 1 to {arch.context + 1 - given}")
     for name, token in (("begin", begin), ("stop", stop)):

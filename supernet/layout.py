@@ -1,4 +1,4 @@
-"""How a module's tensors lie in the shared store. A module declares only what differs from a plain prefix.
+"""Layout of a module's tensors in the shared store. A module declares only differences from a plain prefix.
 
 A module that needs it has a method `layouts()` giving `{tensor name: Layout}` for its own tensors
 and those of the layers it holds; everything else is stored whole and sliced from the front.
@@ -46,15 +46,15 @@ class Core:
 
 @dataclass(frozen=True)
 class Layout:
-    """How one tensor lies in the store.
+    """Layout of one tensor in the store.
 
     Args:
         shape: the finer shape the store keeps, where elastic numbers multiply into one axis
             (heads x head size); the plain tensor is its reshape.
         keep: per axis of that shape which end a slice keeps, `prefix`, `center` or `suffix`, or the index it
             starts at, where places in the store mean something (channels that are split between branches).
-        bank: a name for values that share nothing; tensors of different banks never overlap.
-        parts: (axis, sizes): the axis is made of several segments; each is stored for itself.
+        bank: a name for separate values: tensors of different banks never overlap.
+        parts: (axis, sizes): the axis consists of several segments, each stored separately.
         inputs: axes summed over when the tensor is applied; their product is the fan-in.
         init: `auto` (bias 0, one-dimensional weight 1, matrices by fan-in), `zeros`, `ones`, or a
             standard deviation.
@@ -87,7 +87,7 @@ class Piece:
 
     @property
     def extent(self) -> tuple[int, ...]:
-        """How large the stored tensor has to be at least."""
+        """The minimum size of the stored tensor."""
         return tuple(need + (keep if isinstance(keep, int) else 0) for need, keep in zip(self.shape, self.keep))
 
     def window(self, stored: tuple[int, ...]) -> tuple[slice, ...]:
@@ -164,14 +164,14 @@ def _pieces(name: str, plain_shape: tuple[int, ...], layout: Layout) -> Iterator
 
 
 def initialise(tensor: Tensor, entry: TensorEntry, generator: torch.Generator | None, pieces: int = 1) -> None:
-    """Fill a tensor with its starting values.
+    """Initialise a tensor.
 
     Args:
         tensor: the plain tensor in its finer shape, or one stored piece of the largest shape.
         pieces: how many such pieces make up the plain tensor; they share its fan-in.
 
     Raises:
-        InputError: the layout does not say how it starts, and name and shape do not tell.
+        InputError: the layout has no initialisation, and name and shape do not determine one.
     """
     layout = entry.layout
     how = _automatic(entry) if layout.init == "auto" else layout.init

@@ -1,4 +1,4 @@
-"""Where a pass over a plan finds the units of an architecture."""
+"""Access to the units of an architecture for a pass over a plan."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 
 class PlannedStep(Protocol):
-    """A step of a plan, as far as running it needs to know; see `search_spaces.units.Step`."""
+    """The fields of a plan step that are needed to run it; see `search_spaces.units.Step`."""
 
     @property
     def path(self) -> str:
-        """Where the weights live."""
+        """The path of the weights."""
 
     @property
     def role(self) -> str:
@@ -29,7 +29,7 @@ class PlannedStep(Protocol):
 
 
 class UnitParts(Protocol):
-    """Where a pass finds its units: a plain model's modules or the supernet's slices."""
+    """Source of units for a pass: a plain model's modules or the supernet's slices."""
 
     def call(self, step: Any, *inputs: Any) -> Any:
         """Run the unit of a step."""
@@ -38,7 +38,7 @@ class UnitParts(Protocol):
         """The weights of the unit of a step."""
 
     def residual(self, step: Any) -> Any:
-        """What enters and leaves the streams of a step that is a sub-layer; see `supernet/residuals`."""
+        """The residual of a sub-layer step; see `supernet/residuals`."""
 
 
 class Modules:

@@ -1,6 +1,6 @@
-"""A plain model in a folder of its own, which needs no supernet, space or run to be loaded again.
+"""Plain models in folders, which can be loaded without a supernet, space or run.
 
-`quantisation.json` is there where the weights are kept otherwise than one float32 a number, and says how.
+`quantisation.json` exists if the weights are not stored as float32, and says how.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from supernet.transformer import Transformer
 
 ARCHITECTURE, WEIGHTS, QUANTISATION = "architecture.json", "model.safetensors", "quantisation.json"
 class Packing(NamedTuple):
-    """A way to keep a tensor in less room, without loss.
+    """A lossless compact storage format of tensors.
 
     Args:
-        name: the field of `Quantisation` that lists the tensors kept so.
-        fits: whether a tensor takes less room so.
-        pack: some tensors, by their names, become others.
+        name: the field of `Quantisation` that lists the packed tensors.
+        fits: whether packing a tensor saves space.
+        pack: packs the named tensors.
         unpack: the inverse, with their shapes; raises ValueError or KeyError where they are damaged.
     """
 
@@ -46,7 +46,7 @@ REMEDY = "extract it again, or copy the folder from its origin again"
 
 
 def save_model(model: Transformer, folder: Path) -> None:
-    """Write a model's architecture and weights into a folder that exists, each file whole or not at all."""
+    """Write a model's architecture and weights into an existing folder, each file atomically."""
     how, tensors = stored(model)
     with whole(folder / WEIGHTS) as temporary:
         save_tensors(tensors, temporary)
@@ -60,7 +60,7 @@ def save_model(model: Transformer, folder: Path) -> None:
 
 
 def stored(model: Transformer) -> tuple[Quantisation, dict[str, Tensor]]:
-    """What is written of a model: how its weights are kept, and the tensors, each matrix as small as it can be."""
+    """The stored form of a model: its quantisation, and the tensors, each matrix in its smallest format."""
     how, tensors = model.how if isinstance(model, Quantised) else Quantisation(), model.state_dict()
     left, chosen = list(declared_matrices(model)), {}
     for packing in PACKINGS:
@@ -74,7 +74,7 @@ def load_model(folder: Path, dropout: float = 0.0) -> Transformer:
     """The model of a folder, on the CPU and in eval mode.
 
     Raises:
-        InputError: a file is missing, cut short, or does not hold what the architecture needs.
+        InputError: a file is missing, truncated, or does not fit the architecture.
     """
     if not (folder / ARCHITECTURE).is_file():
         raise InputError(str(folder), f"holds no {ARCHITECTURE}; " + (REMEDY if folder.is_dir() else "is it a folder?"))
@@ -96,7 +96,7 @@ def load_model(folder: Path, dropout: float = 0.0) -> Transformer:
 
 
 def _read(path: Path) -> Quantisation:
-    """How the weights of a folder are kept. Raises InputError for a damaged file."""
+    """How the weights of a folder are stored. Raises InputError for a damaged file."""
     if not path.exists():
         return Quantisation()
     return checked(Quantisation, read_json(path, REMEDY), str(path), REMEDY)
@@ -104,7 +104,7 @@ def _read(path: Path) -> Quantisation:
 
 def _unpacked(tensors: dict[str, Tensor], how: Quantisation, wanted: Mapping[str, Tensor],
               folder: Path) -> dict[str, Tensor]:
-    """The tensors, those that were packed complete again. Raises InputError if they are damaged."""
+    """The tensors with packed ones restored. Raises InputError if they are damaged."""
     try:
         for packing in PACKINGS:
             tensors = packing.unpack(tensors, {name: tuple(wanted[name].shape) for name in getattr(how, packing.name)})

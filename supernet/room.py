@@ -1,4 +1,4 @@
-"""Whether tensors fit the memory there is, asked before they are allocated: the allocator's error names no remedy."""
+"""Checks free memory before tensors are allocated, because the allocator's error suggests no fix."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def check_room(where: str, needed: int, what: str, device: torch.device, remedy: str) -> None:
-    """Raises InputError if so many bytes are more than a device has free; never where that cannot be known.
+    """Raises InputError if a device has fewer free bytes; never if that is unknown.
 
     Args:
-        what: needs them, for the sentence.
+        what: subject of the message.
     """
     free = free_bytes(device)
     if free is not None and needed > free:
@@ -28,19 +28,19 @@ def check_room(where: str, needed: int, what: str, device: torch.device, remedy:
 
 
 def tensor_bytes(tensors: Iterable[Tensor]) -> int:
-    """What tensors take, each counted once."""
+    """Bytes of tensors, each counted once."""
     return sum({id(each): each.numel() * each.element_size() for each in tensors}.values())
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """The bytes that can be allocated on a device without ending other programs; None if that is unknown."""
+    """Free bytes on a device; None if unknown."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0]) + _reserved(device)
     return _free_here() if device.type == "cpu" else None
 
 
 def _reserved(device: torch.device) -> int:
-    """What torch holds and would use again."""
+    """Bytes that torch has reserved and can reuse."""
     return torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
@@ -50,7 +50,7 @@ def _free_here() -> int | None:
 
 
 def _of_machine() -> int | None:
-    """What Linux would give without swapping, and the swap; elsewhere all the memory that is built in."""
+    """Available memory and swap on Linux; elsewhere the total memory."""
     try:
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text("ascii").splitlines())
         return 1024 * sum(int(lines[name].split()[0]) for name in ("MemAvailable", "SwapFree"))
@@ -63,7 +63,7 @@ def _of_machine() -> int | None:
 
 
 def _of_group() -> int | None:
-    """What a container leaves: its limit less what is used and cannot be given back."""
+    """Free memory of a container: its limit minus what is used and cannot be reclaimed."""
     try:
         limit, used = (int((_CGROUP / name).read_text("ascii")) for name in ("memory.max", "memory.current"))
         stat = dict(line.split() for line in (_CGROUP / "memory.stat").read_text("ascii").splitlines())

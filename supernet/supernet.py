@@ -30,8 +30,8 @@ from supernet.transformer import run
 class Supernet(nn.Module):
     """Stores, for every named tensor of a space, its largest shape, and runs architectures on slices.
 
-    `net(arch, tokens)` is stateless: nothing is set or remembered between calls but a cache of
-    weightless modules. Any architecture whose tensors fit the store can be run.
+    `net(arch, tokens)` is stateless: no state is kept between calls except a cache of modules without weights. Any
+    architecture whose tensors fit the store can be run.
 
     Args:
         space: the architectures it holds weights for.
@@ -41,7 +41,7 @@ class Supernet(nn.Module):
     """
 
     checkpointing: bool = False
-    """Whether sub-layers are recomputed in the backward pass instead of kept."""
+    """Whether to recompute sub-layers in the backward pass (activation checkpointing)."""
 
     def __init__(self, space: SearchSpace, *, seed: int = 0, dropout: float = 0.0, cores: bool = True) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Supernet(nn.Module):
                    target_mask, types, outputs)
 
     def writer(self, arch: Architecture) -> Writer:
-        """What reads and writes token by token as the plain model of `arch` does, on this store's weights."""
+        """A token-by-token decoder like the plain model of `arch`, with this store's weights."""
         return _Subnet(self, arch)
 
     def slices(self, step: Step) -> dict[str, Tensor]:
@@ -197,7 +197,7 @@ class _Read:
 
 
 class _Slices:
-    """The units of an architecture on slices of a store, for one forward pass."""
+    """The units of an architecture with slices of a store, for one forward pass."""
 
     def __init__(self, net: Supernet) -> None:
         like = next(net.parameters())
@@ -219,7 +219,7 @@ class _Slices:
 
 
 class _Subnet(Writer):
-    """An architecture on slices of a store."""
+    """An architecture with slices of a store."""
 
     def __init__(self, net: Supernet, arch: Architecture) -> None:
         self.net, self.arch = net, arch
@@ -229,7 +229,7 @@ class _Subnet(Writer):
 
 
 class _Skeleton:
-    """A unit's plain module without weights. A call puts weights in and takes them out again.
+    """A unit's plain module without weights. A call inserts weights and removes them again.
 
     `torch.func.functional_call` does the same for any module; for one built here the places are known
     beforehand, which takes less time. A skeleton belongs to one thread.
@@ -260,7 +260,7 @@ _local = threading.local()
 
 
 MOST_SKELETONS = 4096
-"""How many a thread keeps before it starts afresh."""
+"""Maximum number per thread before the cache is cleared."""
 
 
 def _skeleton(unit: Unit, training: bool, dropout: float, device: torch.device, dtype: torch.dtype) -> _Skeleton:
@@ -287,7 +287,7 @@ def has_cores(names: Iterable[str]) -> bool:
 
 
 def store_name(path: str, unit: Unit, piece: str) -> str:
-    """The name of a stored tensor: where it stands, the kind it belongs to, its name there."""
+    """The name of a stored tensor: path, kind, and name in the module."""
     return f"{path}.{unit.block.kind}.{piece}".replace(".", "/")
 
 

@@ -1,4 +1,4 @@
-"""The plain model of one architecture, and the one forward pass that it and the supernet share."""
+"""The plain model of one architecture, and the forward pass that it shares with the supernet."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ OUTPUTS = ("logits", "features", "attention", "aux_loss")
 class Transformer(nn.Module, Writer):
     """The plain model of one architecture, freshly initialised.
 
-    `model(tokens)` for lm and encoder, `model(source, target)` for seq2seq; see `forward`. `generate`, and `start` and
-    `decode` which it is made of, read and write token by token.
+    `model(tokens)` for lm and encoder, `model(source, target)` for seq2seq; see `forward`. `generate`, and its parts
+    `start` and `decode`, decode token by token.
 
     Args:
         dropout: dropout rate while training.
@@ -33,7 +33,7 @@ class Transformer(nn.Module, Writer):
     """
 
     checkpointing: bool = False
-    """Whether sub-layers are recomputed in the backward pass instead of kept."""
+    """Whether to recompute sub-layers in the backward pass (activation checkpointing)."""
 
     def __init__(self, arch: Architecture, *, dropout: float = 0.0, seed: int | None = None) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Transformer(nn.Module, Writer):
         return load_model(Path(folder), dropout)
 
     def _attach(self, step: Step) -> None:
-        """Register the unit under its path, once however many layers share it."""
+        """Register the unit under its path, once even if several layers share it."""
         *containers, last = step.path.split(".")
         inside: nn.Module = self
         for name in containers:
@@ -84,7 +84,7 @@ class Transformer(nn.Module, Writer):
             types: (batch, n) token types, 0 by default.
             outputs: any of `logits`; `features`, the states after every layer; `attention`, the maps
                 of every layer; `aux_loss`, the sum of what blocks add to the loss.
-            arch: what to run instead of its own architecture: the same with layers left out.
+            arch: the architecture to run instead of its own: the same with layers dropped.
         """
         return run(arch or self.arch, self.parts(), self.checkpointing and torch.is_grad_enabled(), tokens, target,
                    mask, target_mask, types, outputs)

@@ -1,4 +1,4 @@
-"""Multi-head self-attention, with grouped key/value heads where fewer of them are asked for."""
+"""Multi-head self-attention, with grouped key/value heads if there are fewer of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEADS = (
     Dim("n_kv_heads", int, "key/value heads, clipped to n_heads", default="n_heads", at_most="n_heads",
         expressions=(ALL_HEADS,)),
 )
-"""The dims of everything that attends."""
+"""The dims of all kinds with attention."""
 HEAD_RULES = (
     Rule(("n_kv_heads", "n_heads"), lambda kv, heads: heads % kv == 0, "n_kv_heads must divide n_heads"),
 )
@@ -32,7 +32,7 @@ def heads_in_words(dims: Mapping[str, Any]) -> str:
 
 
 class SelfAttention(nn.Module):
-    """Every token looks at every token it may see."""
+    """Self-attention over all visible tokens."""
 
     def __init__(self, *, width: int, causal: bool, positions: str, context: int, bias: bool, norm_eps: float,
                  n_heads: int, head_dim: int, n_kv_heads: int, biases: str, qk_norm: bool, rotary_base: float,

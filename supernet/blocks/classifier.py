@@ -44,7 +44,7 @@ class Classifier(nn.Module):
 
 
 class Features(nn.Module):
-    """The encoder's output as it is; the pooler of published encoders is kept where asked."""
+    """The encoder's output, optionally with the pooler of published encoders."""
 
     def __init__(self, *, width: int, pooler: bool) -> None:
         super().__init__()

@@ -14,11 +14,11 @@ CONV_DIMS = (
     Dim("conv", str, "learned (light) or computed (dynamic) kernels", default="light", choices=("light", "dynamic")),
     Dim("glu", bool, "whether the first map is gated", default=True),
 )
-"""The dims of everything that convolves."""
+"""The dims of all kinds with convolution."""
 
 
 class Convolution(nn.Module):
-    """Every token mixes with its neighbours."""
+    """Convolution over neighbouring tokens."""
 
     def __init__(self, *, width: int, causal: bool, bias: bool, kernel: int, conv_heads: int, conv: str,
                  glu: bool) -> None:

@@ -12,7 +12,7 @@ from supernet.layers.attention import MultiHead
 
 
 class CrossAttention(nn.Module):
-    """Every target token looks at every source token."""
+    """Attention from target tokens to all source tokens."""
 
     def __init__(self, *, width: int, bias: bool, n_heads: int, head_dim: int, n_kv_heads: int) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ DEXTRA_DIMS = (
     Dim("multiplier", float, "expansion factor of the unit", least=0.01, expressions=(SCALED_MULTIPLIER,)),
     Dim("group_start", int, "groups of the first layer: 2 as released, 1 as in the formula", default=2, most=2),
 )
-"""The dims of everything that holds a DExTra unit."""
+"""The dims of all kinds with a DExTra unit."""
 DEXTRA_RULES = (
     Rule(("multiplier", "width"), lambda _, width: width % 8 == 0 and (width // 2) % most_groups(width) == 0,
          "a DExTra unit needs a width that is a multiple of 8 and whose half its groups divide"),
@@ -25,14 +25,15 @@ DEXTRA_RULES = (
 
 
 def canonical_dextra(dims: dict[str, Value], facts: Mapping[str, Value]) -> dict[str, Value]:
-    """Two layers never widen, and a single group has no start to choose: such dims say nothing."""
+    """Canonical dims: two layers never widen, and a single group has no choice of start, so those dims have no
+    effect."""
     if int(dims["depth"]) <= 2:
         dims = {**dims, "multiplier": 1.0}
     return {**dims, "group_start": min(int(dims["group_start"]), most_groups(int(facts["width"])))}
 
 
 class DeLight(nn.Module):
-    """Attend where a deep, narrow transformation has prepared the tokens."""
+    """A DExTra unit, then single-head attention."""
 
     def __init__(self, *, width: int, causal: bool, positions: str, context: int, depth: int, multiplier: float,
                  group_start: int) -> None:

@@ -51,7 +51,7 @@ class FeedForward(nn.Module):
         return self.down(self.drop(self.activate(self.up(x)) * self.gate(x)))
 
     def layouts(self) -> dict[str, Layout]:
-        """A gate with a bias starts open, so that both forms start alike: they share `up` and `down`."""
+        """A gate with a bias starts open, so that gated and plain forms, which share `up` and `down`, start equal."""
         return {"down.weight": Layout(gain=RESIDUAL_GAIN), "gate.bias": Layout(init="ones")}
 
 

@@ -1,4 +1,4 @@
-"""An output layer with its own matrix, factorised where asked."""
+"""An output layer with its own matrix, optionally factorised."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from supernet.layout import OWN, Core, Layout
 
 
 class LinearHead(nn.Module):
-    """h -> (head_rank) -> one logit per word."""
+    """h -> (head_rank) -> one logit per token of the vocabulary."""
 
     def __init__(self, *, width: int, vocab_size: int, head_rank: int) -> None:
         super().__init__()

@@ -78,7 +78,7 @@ class Lookup(nn.Module):
 
 
 def _canonical(dims: dict[str, Value], facts: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:
-    """Where rank and width are one, or nothing is added, it does not matter where it would be."""
+    """If rank equals width, or nothing is added, `positions_at` has no effect."""
     adds = facts["positions"] in ("learned", "sinusoidal") or facts["n_types"] or dims["norm_after"]
     if dims["rank"] == facts["width"] or not adds:
         dims = {**dims, "positions_at": "width"}
@@ -90,7 +90,7 @@ def _canonical(dims: dict[str, Value], facts: Mapping[str, Value]) -> tuple[str,
 
 
 def widened(rank: int, width: int) -> str:
-    """The widths of a table and of what is made of its rows: `rank 64 to 256`."""
+    """The widths of a table and of the projected rows: `rank 64 to 256`."""
     return f"rank {rank} to {width}" if rank < width else f"{width}"
 
 

@@ -23,7 +23,7 @@ def attending(width: int, ratio: float) -> Fraction:
 
 
 class LongShortRange(nn.Module):
-    """The first `ratio` of the channels attend, the rest are convolved; both are put side by side."""
+    """The first `ratio` of the channels attend, the rest are convolved; the results are concatenated."""
 
     def __init__(self, *, width: int, causal: bool, positions: str, context: int, bias: bool, ratio: float,
                  n_heads: int, kernel: int, conv_heads: int, conv: str, glu: bool) -> None:

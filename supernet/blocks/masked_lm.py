@@ -1,4 +1,4 @@
-"""BERT's masked-word head: a transformation, then the embedding's own table and a bias."""
+"""BERT's masked language modelling head: a transformation, then the embedding table and a bias."""
 
 from __future__ import annotations
 

@@ -27,19 +27,19 @@ class AveragePool(nn.Module):
         return means / shares.clamp(min=1 / self.factor), replace(call, mask=mask, before=before)
 
     def _windows(self, x: Tensor) -> Tensor:
-        """The means of windows; what the last one lacks is 0. Written so that exporters can keep the length open."""
+        """The means of windows, the last one padded with 0. Written so that exporters can keep the length dynamic."""
         return F.avg_pool1d(F.pad(x.transpose(1, 2), (0, self.factor - 1)), self.factor).transpose(1, 2)
 
 
 class UpSample(nn.Module):
-    """Repeats every token `factor` times and adds what stood there before pooling."""
+    """Repeats every token `factor` times and adds the hidden states before pooling."""
 
     def __init__(self, *, factor: int) -> None:
         super().__init__()
         self.factor = factor
 
     def forward(self, x: Tensor, call: Call) -> tuple[Tensor, Call]:
-        *before, (old, mask) = call.before or ((None, None),)  # alone, to be counted or timed, it adds nothing
+        *before, (old, mask) = call.before or ((None, None),)  # when counted or timed alone, there is nothing to add
         length = x.shape[1] * self.factor if old is None else old.shape[1]
         x = x.index_select(1, torch.arange(length, device=x.device) // self.factor)
         return x if old is None else x + old, replace(call, mask=mask, before=tuple(before))

@@ -1,4 +1,4 @@
-"""The output layer that uses the embedding's own table."""
+"""The output layer with tied weights: it uses the embedding table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from search_spaces.kind import Dim, Kind, Rule, Value
 
 
 class TiedHead(nn.Module):
-    """h -> rank of the table -> table: one logit per word.
+    """h -> rank of the table -> table: one logit per token of the vocabulary.
 
     Args:
         projection: `shared` reads the embedding's linear map backwards, `own` learns another.

@@ -1,4 +1,4 @@
-"""Fixed scales for what a model in eight bits multiplies: read off real batches."""
+"""Calibration of fixed activation scales for int8 models on real batches."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from supernet.compression.rounding import MOST
 from supernet.train.step import run_model
 
 OUTSIDE = 1e-4
-"""The share of a batch's values that a scale leaves outside: it is not stretched for a single outlier. The mean over
-batches is taken. On small language models this loses less than the greatest value of all does."""
+"""Share of a batch's values outside the scale, so that single outliers do not stretch it; averaged over batches.
+
+On small language models this loses less quality than the maximum does.
+"""
 
 
 @torch.no_grad()
 def calibrate(model: Quantised, batches: Iterable[Batch]) -> None:
-    """Set the scales of a static model's inputs; a product that no batch reaches finds its own at every call.
+    """Set the input scales of a static model; a product that no batch reaches keeps dynamic scales.
 
     Raises:
         InputError: memory ran out or an input does not suit the model, as in any forward pass.

@@ -1,7 +1,7 @@
-"""Tables whose sub-vectors repeat, kept small: a code of few bits for every sub-vector, and codebooks.
+"""Compact storage of tables with repeating sub-vectors: a code of few bits per sub-vector, and codebooks.
 
 A table (rows, width) is cut into blocks of equally many columns. Each block has a codebook of its distinct sub-vectors.
-Nothing is lost: what makes sub-vectors repeat, such as product quantisation, has happened before.
+The packing is lossless: sub-vectors repeat because of an earlier step, such as product quantisation.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from torch import Tensor
 
 CODES, BOOKS = ".codes", ".codebooks"
 MOST = 256
-"""Sub-vectors of a codebook at most."""
+"""Maximum number of sub-vectors of a codebook."""
 SOME = 4 * MOST
-"""Rows that tell of most tables that sub-vectors do not repeat."""
+"""Number of rows to check first: enough to reject most tables whose sub-vectors do not repeat."""
 
 
 def repeats(tensor: Tensor) -> bool:
-    """Whether codes and codebooks take less room than the table."""
+    """Whether codes and codebooks take less space than the table."""
     return _best_size(tensor) is not None
 
 
 def pack(tensors: Mapping[str, Tensor], names: Iterable[str]) -> dict[str, Tensor]:
-    """The tensors, those with these names as codes and codebooks."""
+    """The tensors, with the named ones as codes and codebooks."""
     found = dict(tensors)
     for name in names:
         table = found.pop(name).detach().cpu()
@@ -58,7 +58,7 @@ def unpack(tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]])
 
 
 def _best_size(table: Tensor) -> int | None:
-    """Numbers of a sub-vector with which the table takes least room; None if it takes no less than as it is."""
+    """The sub-vector size with the least space; None if packing does not save space."""
     if table.dim() != 2 or not table.is_floating_point() or 0 in table.shape:
         return None
     rows, width = table.shape
@@ -68,7 +68,7 @@ def _best_size(table: Tensor) -> int | None:
 
 
 def _bytes(table: Tensor, size: int) -> float:
-    """Of a table with sub-vectors of this size; infinite where a block has too many different ones."""
+    """Bytes of a table with sub-vectors of this size; infinite if a block has too many different ones."""
     first = len(torch.unique(table[:SOME, :size], dim=0))
     if first > MOST or first == len(table):
         return math.inf
@@ -79,7 +79,7 @@ def _bytes(table: Tensor, size: int) -> float:
 
 
 def _bits(n: int) -> int:
-    """Of a code for one of n sub-vectors."""
+    """Bits of a code for one of n sub-vectors."""
     return max((n - 1).bit_length(), 1)
 
 

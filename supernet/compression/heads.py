@@ -1,4 +1,4 @@
-"""Attention heads: how much each matters, and the model without some of them."""
+"""Attention heads: their importance, and models with some of them removed."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Heads = Mapping[str, Sequence[int]]
 
 
 def attentions(model: Transformer) -> dict[str, tuple[str, AttentionHeads]]:
-    """Path of every sub-layer whose block declares heads that can be left out -> the path of the block, and the heads.
+    """Path of every sub-layer whose block declares prunable heads -> the path of the block, and the heads.
 
-    Heads of other kinds follow from the width (long-short range attention) or are one (DeLighT).
+    Heads of other kinds depend on the width (long-short range attention), or there is only one (DeLighT).
     """
     found = {}
     for path in dict.fromkeys(step.path for step in plan(model.arch) if step.role in SUBLAYERS):
@@ -41,7 +41,7 @@ def attentions(model: Transformer) -> dict[str, tuple[str, AttentionHeads]]:
 
 @contextmanager
 def gated(model: Transformer, gates: Mapping[str, Tensor]) -> Iterator[None]:
-    """Multiply what heads say by gates.
+    """Multiply the outputs of heads by gates.
 
     Args:
         gates: by the path of the sub-layer: (heads,), or (batch, 1, heads) for each sequence its own.
@@ -62,9 +62,9 @@ def _gate(gate: Tensor, o: nn.Module, inputs: tuple[Tensor]) -> Tensor:
 
 
 def importance(model: Transformer, batches: Iterable[Batch]) -> dict[str, Tensor]:
-    """How much the loss depends on each head: the mean over sequences of the absolute slope at its gate.
+    """Importance of each head: the mean over sequences of the absolute gradient of the loss at its gate.
 
-    Slopes of a layer are divided by their norm, since later layers have steeper ones (Michel et al., 2019).
+    Gradients of a layer are divided by their norm, because later layers have larger ones (Michel et al., 2019).
     """
     known = attentions(model)
     found = {path: torch.zeros(each.n_heads) for path, (_, each) in known.items()}
@@ -79,9 +79,9 @@ def importance(model: Transformer, batches: Iterable[Batch]) -> dict[str, Tensor
 
 
 def least_important(model: Transformer, scores: Mapping[str, Tensor], n: int) -> dict[str, list[int]]:
-    """At most `n` heads with the least scores that can be left out; every sub-layer keeps one.
+    """At most `n` prunable heads with the lowest scores; every sub-layer keeps one.
 
-    Query heads that share a key and value head go together, unless all of them share one.
+    Query heads that share a key and value head are removed together, unless all of them share one.
     """
     units: list[tuple[float, str, list[int]]] = []
     for path, (_, each) in attentions(model).items():
@@ -98,7 +98,7 @@ def least_important(model: Transformer, scores: Mapping[str, Tensor], n: int) ->
 
 
 def without(model: Transformer, heads: Heads) -> Transformer:
-    """The model of the smaller architecture; its outputs are those of the model with these heads silenced."""
+    """The model of the smaller architecture; its outputs equal those of the model with these heads zeroed."""
     tensors, known = model.state_dict(), attentions(model)
     dims: dict[str, dict[str, int]] = {}
     for path, gone in heads.items():

@@ -1,4 +1,4 @@
-"""The matrices of a plain model, and how a model runs on others than its own: masked, rounded or kept in fewer bits."""
+"""The matrices of a plain model, and how a model runs with replaced ones: masked, rounded or stored in fewer bits."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ def matrices(model: Transformer) -> dict[str, MatrixPlace]:
 
 
 class Matrix(ABC):
-    """A matrix in another form than plain numbers, and how products with it are computed."""
+    """A matrix in another representation, and how products with it are computed."""
 
     @abstractmethod
     def values(self) -> Tensor:
-        """The numbers it stands for."""
+        """Its values."""
 
     @abstractmethod
     def rows(self, ids: Tensor) -> Tensor:
-        """Those of some rows."""
+        """The values of some rows."""
 
     def linear(self, x: Tensor) -> Tensor:
         """x (..., in) with a matrix (out, in), summed over `in`."""
         return F.linear(x, self.values())
 
     def turned(self, x: Tensor) -> Tensor:
-        """x (..., a) with a matrix (a, b), summed over `a`: a linear map read backwards, or one stored as (in, out)."""
+        """x (..., a) with a matrix (a, b), summed over `a`: a transposed linear map, or one stored as (in, out)."""
         return x @ self.values()
 
     def grouped(self, x: Tensor) -> Tensor:
@@ -55,7 +55,7 @@ class Matrix(ABC):
 
 
 class Weight(torch.Tensor):
-    """Stands where a module expects a weight: products and look-ups are its matrix's, all else sees the values."""
+    """Replaces the weight of a module: products and look-ups use its matrix, everything else sees the values."""
 
     matrix: Matrix
 
@@ -103,16 +103,16 @@ _PRODUCTS: dict[Any, Callable[..., Tensor]] = {
 
 
 def inside(path: str, names: Iterable[str]) -> list[str]:
-    """The names of tensors below a path, as they are called there."""
+    """The names of tensors below a path, relative to it."""
     return [name.removeprefix(f"{path}.") for name in names if name.startswith(f"{path}.")]
 
 
 Weights = Callable[[str], Mapping[str, Tensor]]
-"""The path of a unit -> what stands in for its matrices, by their names in the unit."""
+"""The path of a unit -> replacements of its matrices, by their names in the unit."""
 
 
 class Bound(Modules):
-    """The units of a plain model, run on other matrices than their own."""
+    """The units of a plain model, run with replaced matrices."""
 
     def __init__(self, model: nn.Module, weights: Weights) -> None:
         super().__init__(model)
@@ -129,14 +129,15 @@ class Bound(Modules):
 
 
 Change = Callable[[str, Tensor], Tensor]
-"""The name of a matrix and its values -> what is used instead."""
+"""The name of a matrix and its values -> the replacement."""
 
 
 class Reweighted(Transformer):
-    """A plain model that runs on what `change` makes of its matrices: names, tensors and training stay as they are.
+    """A plain model whose matrices pass through `change` in every forward pass; names, tensors and training are
+    unchanged.
 
     Args:
-        model: what it starts from; it is left alone.
+        model: the original model, which is not changed.
     """
 
     def __init__(self, model: Transformer, change: Change, *, dropout: float = 0.0) -> None:
@@ -166,7 +167,7 @@ Model = TypeVar("Model", bound=Transformer)
 
 
 def filled(model: Model, tensors: Mapping[str, Tensor]) -> Model:
-    """A model that was built on the meta device, with copies of these tensors, where they are and in eval mode."""
+    """A model that was built on the meta device, filled with copies of these tensors on their device, in eval mode."""
     model.to_empty(device=next(iter(tensors.values())).device)  # which computes the tables that are not stored
     model.load_state_dict({name: tensor.detach().clone() for name, tensor in tensors.items()}, assign=True)
     return model.eval()

@@ -1,4 +1,4 @@
-"""Matrices with most of their weights taken away: which ones, and training that keeps them away."""
+"""Unstructured pruning: masks of matrices, and training that keeps pruned weights at 0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from supernet.compression.sparse import is_sparse
 from supernet.transformer import Transformer
 
 Masks = Mapping[str, Tensor]
-"""The name of a matrix -> true where a weight stays."""
+"""The name of a matrix -> true for weights that are kept."""
 
 
 def weights(model: Transformer) -> dict[str, Tensor]:
@@ -27,13 +27,13 @@ def sparsity(model: Transformer) -> float:
 
 
 def zeros(model: Transformer) -> dict[str, Tensor]:
-    """The masks of a model that was pruned before, whose matrices may have lost very few; none where it was not."""
+    """The masks of an already pruned model; none if it is not pruned."""
     found = weights(model)
     return {name: weight != 0 for name, weight in found.items()} if any(map(is_sparse, found.values())) else {}
 
 
 def magnitude_masks(model: Transformer, share: float) -> dict[str, Tensor]:
-    """Masks that take away this share of all weights, the smallest of the whole model."""
+    """Masks that prune this share of all weights, the smallest of the whole model."""
     found = weights(model)
     flat = torch.cat([each.abs().flatten() for each in found.values()])
     mask = torch.ones_like(flat, dtype=torch.bool)

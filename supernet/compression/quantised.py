@@ -1,4 +1,4 @@
-"""Plain models whose matrices are kept in eight or four bits, in memory and on the disk."""
+"""Plain models with int8 or int4 matrices, in memory and on disk."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from supernet.transformer import Transformer
 
 
 class Quantisation(BaseModel):
-    """How the weights of a folder are kept: the content of `quantisation.json`.
+    """How the weights of a folder are stored: the content of `quantisation.json`.
 
     Args:
-        scheme: of the matrices; all else is in full precision. `fp32` keeps them as they are.
-        activations: of int8, how what is multiplied is rounded: every token by its own scale, or all by a fixed one.
-        group: of int4, how many inputs have one scale.
+        scheme: of the matrices; everything else is in full precision. `fp32` leaves them unchanged.
+        activations: for int8, how activations are quantised: with one scale per token, or a fixed one.
+        group: for int4, the number of inputs that share a scale.
         sparse: the tensors kept as a bit for every number and the numbers that are not 0.
         codebooks: the tensors kept as codes and codebooks.
     """
@@ -49,7 +49,9 @@ DYNAMIC, STATIC = (Quantisation(scheme="int8", activations=how) for how in ("dyn
 
 
 class Quantised(Transformer):
-    """A plain model that keeps its matrices in few bits. It runs, writes and moves as any other; it is not trained.
+    """A plain model that stores its matrices in few bits.
+
+    It runs, generates and moves like any other, but cannot be trained.
 
     A matrix `weight` is integers under the same name, with what they need beside it: `weight_scale`, for int4
     `weight_zero`, for static int8 `weight_inputs`.
@@ -69,13 +71,13 @@ class Quantised(Transformer):
                 place.owner.register_buffer(f"{place.name}{part}", tensor)
 
     def train(self, mode: bool = True) -> Quantised:
-        """Only out of training. Raises InputError otherwise: integers have no gradient."""
+        """Only eval mode is allowed; raises InputError otherwise, because integers have no gradient."""
         if mode:
             raise InputError("model", f"is {self.how.scheme} and cannot be trained; train the model it was made from")
         return super().train(mode)
 
     def parts(self) -> UnitParts:
-        """Its modules on their integers."""
+        """Its modules with quantised matrices."""
         return Bound(self, self._weights)
 
     def matrix(self, name: str) -> Matrix:
@@ -89,7 +91,7 @@ class Quantised(Transformer):
                           self.inputs[name], self.how.group or 1, axis)
 
     def input_scales(self, name: str) -> Tensor:
-        """Of a static model: the fixed scales of what a matrix is multiplied with, read forward and backward."""
+        """For a static model: the fixed input scales of a matrix, used forward and transposed."""
         return self.get_buffer(f"{name}_inputs")
 
     def _weights(self, path: str) -> dict[str, Tensor]:
@@ -97,11 +99,11 @@ class Quantised(Transformer):
 
 
 ENDINGS = ("", "_scale", "_zero", "_inputs")
-"""Of the names of what is kept of a matrix."""
+"""Suffixes of the tensors stored for a matrix."""
 
 
 def _stored(weight: Tensor, how: Quantisation, product: Product) -> dict[str, Tensor]:
-    """What is kept of a matrix, by the endings of its name."""
+    """The tensors stored for a matrix, by suffix."""
     if how.scheme == "int8":
         q, scale = to_int8(weight.detach(), product.inputs)
         found = {"": q.to(torch.int8), "_scale": scale}
@@ -110,7 +112,7 @@ def _stored(weight: Tensor, how: Quantisation, product: Product) -> dict[str, Te
 
 
 def quantise(model: Transformer, how: Quantisation) -> Quantised:
-    """A plain model in few bits, in eval mode; static int8 has yet to be calibrated.
+    """A quantised model in eval mode; static int8 still needs calibration.
 
     Raises:
         InputError: the model has been quantised before, or a weight is not finite.
@@ -130,7 +132,7 @@ def quantise(model: Transformer, how: Quantisation) -> Quantised:
 
 
 def dequantised(model: Transformer) -> Transformer:
-    """The plain float32 model of the values that a quantised one stands for; any other model as it is."""
+    """The plain float32 model with the values of a quantised one; any other model unchanged."""
     if not isinstance(model, Quantised):
         return model
     with torch.no_grad():

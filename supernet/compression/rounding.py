@@ -17,17 +17,17 @@ from torch import Tensor
 from supernet.compression.matrices import Matrix
 
 MOST = 127
-"""The greatest eight-bit integer in use; the least is its opposite, so that 0 is in the middle."""
+"""The largest int8 value in use; the smallest is its negative, so that the range is symmetric."""
 LEVELS = 16
-"""The integers of four bits."""
+"""Number of int4 values."""
 FORWARD, BACKWARD = 0, 1
-"""How a matrix is read, over its second axis or its first: places of its two input scales."""
+"""Indices of the two input scales of a matrix: used forward, or transposed."""
 
 Watch = Callable[[int, Tensor], None]
 
 
 class _Round(torch.autograd.Function):
-    """Rounds to the nearest integer; the gradient passes as if nothing had happened."""
+    """Rounds to the nearest integer, with a straight-through gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -41,10 +41,10 @@ class _Round(torch.autograd.Function):
 def to_int8(weight: Tensor, axis: int = 1) -> tuple[Tensor, Tensor]:
     """A matrix as integers from -127 to 127, still as numbers and with a straight-through gradient, and their scales.
 
-    Each output has a scale, its greatest weight over 127, so that what the integers stand for becomes the same ones.
+    Each output has a scale, its largest absolute weight over 127, so that quantising the result again changes nothing.
 
     Args:
-        axis: what its product sums over.
+        axis: the axis that its product sums over.
     """
     scale = _scale(weight.detach().abs().amax(axis))
     return _Round.apply(weight / scale.unsqueeze(axis)), scale  # type: ignore[no-untyped-call]
@@ -61,10 +61,10 @@ class Int8Matrix(Matrix):
     Args:
         q: the integers, int8 or as numbers with a gradient.
         scale: of each output: the shape of `q` without the axis that is summed over.
-        inputs: (2,) scales of what it is multiplied with, read forward and backward; where it is None or 0, every token
-            has a scale of its own, its greatest value over 127.
-        watch: is shown what it is multiplied with, and how it is read.
-        axis: what its product sums over.
+        inputs: (2,) scales of its inputs, used forward and transposed; if it is None or 0, every token has its own
+            scale, its largest absolute value over 127.
+        watch: called with its inputs and the direction of use.
+        axis: the axis that its product sums over.
     """
 
     q: Tensor
@@ -90,7 +90,7 @@ class Int8Matrix(Matrix):
         return torch.bmm(x, self.q.to(x.dtype)) * (scale * self.scale.unsqueeze(1))
 
     def _product(self, x: Tensor, use: int, summed: int, multiply: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Scales that lie along the sum go to the other side before that is rounded."""
+        """Scales along the summed axis are applied to the inputs before these are rounded."""
         if summed == self.axis:
             x, scale = self._integers(x, use)
             return multiply(x, self.q.to(x.dtype)) * (scale * self.scale)
@@ -113,14 +113,14 @@ class Int8Matrix(Matrix):
 def to_int4(weight: Tensor, group: int, axis: int = 1) -> tuple[Tensor, Tensor, Tensor]:
     """A matrix in four bits: packed integers, the scale of each group of inputs and its packed zero point.
 
-    A group spans from its least to its greatest value and 0; 0 is one of its integers, so it stays 0. What is summed
-    over (`axis`) comes last; the last group of a row may be shorter.
+    A group spans its minimum, its maximum and 0; 0 is exactly representable. The summed axis (`axis`) comes last; the
+    last group of a row may be shorter.
     """
     rows = weight.detach().movedim(axis, -1)
-    groups = F.pad(rows, (0, -rows.shape[-1] % group))  # zeros are in every range anyway
+    groups = F.pad(rows, (0, -rows.shape[-1] % group))  # every range contains 0
     groups = torch.unflatten(groups, -1, (-1, group))
     low, high = groups.amin(-1).clamp(max=0), groups.amax(-1).clamp(min=0)
-    step = ((high - low) / (LEVELS - 1) * (1 + 2**-10)).clamp(min=2**-14).half()  # not less once it has 11 bits
+    step = ((high - low) / (LEVELS - 1) * (1 + 2**-10)).clamp(min=2**-14).half()  # not rounded down to 11 bits
     zero = (-low / step.float()).round()
     q = (groups / step.float()[..., None] + zero[..., None]).round().clamp(0, LEVELS - 1)
     return pack(q.flatten(-2)[..., : rows.shape[-1]]), step, pack(zero)
@@ -139,13 +139,13 @@ def unpack(packed: Tensor, n: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Int4Matrix(Matrix):
-    """A matrix in four bits, multiplied as the numbers it stands for.
+    """A matrix in four bits, multiplied after dequantisation.
 
     Args:
         q: packed integers, `scale` and `zero` as `to_int4` gives them.
         n: how many inputs there are.
         group: how many of them have one scale.
-        axis: what its product sums over.
+        axis: the axis that its product sums over.
     """
 
     q: Tensor

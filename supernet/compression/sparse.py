@@ -1,4 +1,4 @@
-"""Tensors with many zeros, kept small: a bit for every number and the numbers that are not 0."""
+"""Compact storage of tensors with many zeros: one bit per number, and the non-zero numbers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ BITS, VALUES = ".bits", ".values"
 
 
 def is_sparse(tensor: Tensor) -> bool:
-    """Whether the bits take less room than the zeros they stand for."""
+    """Whether the bits take less space than the zeros they replace."""
     zeros = tensor.numel() - int(tensor.count_nonzero())
     return zeros * tensor.element_size() > math.ceil(tensor.numel() / 8)
 
 
 def pack(tensors: Mapping[str, Tensor], names: Iterable[str]) -> dict[str, Tensor]:
-    """The tensors, those with these names kept small."""
+    """The tensors, with the named ones packed."""
     found = dict(tensors)
     for name in names:
         tensor = found.pop(name).detach().cpu().flatten()

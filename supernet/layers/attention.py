@@ -16,7 +16,7 @@ from supernet.layers.tables import Table, rotate, rotations
 from supernet.layout import Layout
 
 RESIDUAL_GAIN = 0.3
-"""Start of every map that writes to the residual stream, so that depth hardly matters at first."""
+"""Initialisation gain of maps that write to the residual stream, so that depth hardly matters at first."""
 
 
 class RelativeBias(nn.Module):
@@ -174,7 +174,7 @@ class MultiHead(nn.Module):
         if allowed is not None:
             scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
         weights = scores.softmax(dim=-1)
-        if allowed is not None:  # a token that may see nothing gets nothing, as in the fused kernel
+        if allowed is not None:  # fully masked tokens get 0, as in the fused kernel
             weights = weights.masked_fill(~allowed, 0.0)
         record.attention.append(weights)
         return self.drop(weights) @ v
@@ -186,7 +186,7 @@ class MultiHead(nn.Module):
         return AttentionHeads(self.n_heads, self.n_kv_heads, self.head_dim, tensors, "o")
 
     def layouts(self) -> dict[str, Layout]:
-        """Heads and head size are elastic each for itself, so the store keeps them apart."""
+        """Heads and head size are elastic independently, so they are separate axes in the store."""
         heads, kv_heads = (self.n_heads, self.head_dim), (self.n_kv_heads, self.head_dim)
         found = {
             "q.weight": Layout((*heads, self.q.in_features)),

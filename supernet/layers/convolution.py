@@ -20,7 +20,7 @@ class ConvBranch(nn.Module):
 
     Args:
         causal: whether the window ends at the position itself instead of being centred on it.
-        first: which of the model's channels its first one is; in the store a channel keeps its place.
+        first: index of its first channel among the model's channels; a channel keeps its place in the store.
     """
 
     def __init__(self, *, channels: int, kernel: int, conv_heads: int, conv: str, glu: bool, causal: bool,
@@ -37,9 +37,9 @@ class ConvBranch(nn.Module):
         self.drop = nn.Dropout(0.0)
 
     def forward(self, x: Tensor, mask: Tensor | None, state: State | None = None) -> Tensor:
-        """x: (batch, n, channels); padded tokens are silenced before they can be convolved.
+        """x: (batch, n, channels); padded tokens are set to 0 before the convolution.
 
-        A `state` holds the window: what was convolved last, zeros at the start.
+        A `state` contains the window of the last inputs, zeros at the start.
         """
         x = F.glu(self.enter(x)) if self.glu else self.enter(x)
         if mask is not None:
@@ -51,7 +51,7 @@ class ConvBranch(nn.Module):
         return self.leave(self._dynamic(x, window) if self.dynamic else self._light(x, window))
 
     def state_shapes(self, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
-        """The window before the next token, however many tokens there were."""
+        """The window before the next token; independent of the number of tokens."""
         return ((batch, self.kernel - 1, self.channels),)
 
     def _padding(self) -> tuple[int, int]:
@@ -64,7 +64,7 @@ class ConvBranch(nn.Module):
         return F.conv1d(wide, kernels, groups=self.channels).transpose(1, 2)
 
     def _dynamic(self, x: Tensor, window: Tensor | None) -> Tensor:
-        """One tap after the other: the windows, `kernel` copies of x, are never laid out."""
+        """Tap by tap, so that the windows (`kernel` copies of x) are never materialised."""
         batch, n, _ = x.shape
         kernels = self.drop(self.kernels(x).view(batch, n, self.conv_heads, self.kernel).softmax(dim=-1))
         wide = F.pad(x, (0, 0, *self._padding())) if window is None else window
@@ -75,11 +75,11 @@ class ConvBranch(nn.Module):
         return y.flatten(2)
 
     def matrices(self) -> dict[str, Product]:
-        """Learned kernels are few numbers, and are normalised before they are used."""
+        """Learned kernels are small, and normalised before use, so they are not matrices."""
         return {} if self.dynamic else {"weight": Product.NONE}
 
     def layouts(self) -> dict[str, Layout]:
-        """Shorter kernels are the middle (or, causal, the end) of longer ones; GLU halves are stored apart."""
+        """Shorter kernels are the middle (or, causal, the end) of longer ones; GLU halves are stored separately."""
         near = "suffix" if self.causal else "center"
         c, at, halves, bank = self.channels, self.first, 2 if self.glu else 1, "glu" if self.glu else ""
         found = {

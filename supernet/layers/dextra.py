@@ -40,7 +40,7 @@ class GroupLinear(nn.Module):
         return {"weight": Product.GROUPED, "bias": Product.NONE}
 
     def layouts(self) -> dict[str, Layout]:
-        """Each number of groups has its own bank; both parts of the input are stored apart."""
+        """Each number of groups has its own bank; both parts of the input are stored separately."""
         bank = f"g{self.groups}"
         return {
             "weight": Layout(bank=bank, parts=(1, self.segments), inputs=(1,)),

@@ -6,5 +6,5 @@ import math
 
 
 def most_groups(width: int) -> int:
-    """The rule of DeLighT's released code: the power of two that leaves about 32 channels a group."""
+    """The rule of DeLighT's released code: the power of two with about 32 channels per group."""
     return int(2 ** max(math.ceil(math.log2(width / 32)), 0))

@@ -1,4 +1,4 @@
-"""The norms an architecture can name."""
+"""The available norms."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RMSNorm(nn.RMSNorm):
 
 
 class NoNorm(nn.Module):
-    """MobileBERT's stand-in: an element-wise affine map, no statistics."""
+    """MobileBERT's NoNorm: an element-wise affine map without statistics."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

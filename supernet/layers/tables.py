@@ -1,4 +1,4 @@
-"""Tables that follow from the architecture alone (sinusoids, rotations): computed, never stored."""
+"""Tables determined by the architecture (sinusoids, rotations): computed, never stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Table(nn.Module):
 
     Args:
         make: computes it; called on the CPU whatever the surrounding default device is.
-        shape: of what it gives. On the meta device nothing is computed: there, the first `arange` takes seconds.
+        shape: of the table. On the meta device nothing is computed: there, the first `arange` takes seconds.
     """
 
     values: Tensor
@@ -39,7 +39,7 @@ class Table(nn.Module):
             return self.make()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Table:
-        """Moving a module off the meta device leaves its tensors unset; the table is computed then."""
+        """Moving a module off the meta device leaves its tensors uninitialised, so the table is computed then."""
         unset = self.values.is_meta
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if unset and not self.values.is_meta:

@@ -1,1 +1,1 @@
-"""One file per way to add a sub-layer to the stream of hidden states; found by its declaration, see README.md."""
+"""Residuals: one file each, found by its declaration; see README.md."""

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from supernet.call import Call
 
 Streams = Any
-"""What a residual carries from sub-layer to sub-layer: hidden states (batch, n, width), or a tuple of several."""
+"""The state that a residual carries between sub-layers: hidden states (batch, n, width), or a tuple of several."""
 Sub = Callable[[Tensor], Tensor]
-"""A block with its dropout: hidden states in, what is added to them out."""
+"""A block with its dropout: maps hidden states to the update."""
 
 
 class Residual(nn.Module):
-    """A sub-layer in the stream: the block, what surrounds it, and how its result is added.
+    """Base class of residuals: the block, its norm, and how its result is added to the stream.
 
     A subclass implements `add`. With several streams it overrides `enter` and `leave` too, which use no weights.
 
@@ -41,7 +41,7 @@ class Residual(nn.Module):
 
     @staticmethod
     def leave(streams: Streams) -> Tensor:
-        """The hidden states that streams stand for."""
+        """Convert streams to hidden states."""
         return streams
 
     def forward(self, streams: Streams, call: Call) -> Streams:

@@ -1,4 +1,4 @@
-"""Checkpoints: safetensors and JSON in one folder each, whole or not there."""
+"""Checkpoints: safetensors and JSON in one folder each, written atomically."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _PROGRESS = TypeAdapter(Progress)
 
 
 class Checkpoints:
-    """The checkpoints of one run, each a folder `step-N`; the newest `keep` stay, and with patience the best.
+    """The checkpoints of one run, each a folder `step-N`; keeps the newest `keep`, and with patience the best.
 
     A checkpoint is written under another name and renamed when it is complete, and renamed before it is
-    deleted, so that a folder `step-N` is always whole, whenever the process dies.
+    deleted, so that a folder `step-N` is always complete, whenever the process dies.
     """
 
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder, self.keep = folder, keep
 
     def save(self, trainer: Trainer) -> Path:
-        """Write a checkpoint. Raises InputError if that fails; the ones before are intact."""
+        """Write a checkpoint. Raises InputError if that fails; earlier checkpoints stay intact."""
         final = self._of(trainer.progress.step)
         if final.exists():
             return final
@@ -56,12 +56,12 @@ class Checkpoints:
         return final
 
     def all(self) -> list[Path]:
-        """Every complete checkpoint, oldest first; what else stands there is not ours."""
+        """Every complete checkpoint, oldest first; other files are ignored."""
         return sorted((path for path in self.folder.glob(f"{PREFIX}*") if _step_text(path).isdecimal()),
                       key=lambda path: int(_step_text(path)))
 
     def load_newest(self, trainer: Trainer) -> bool:
-        """Bring a trainer to the newest checkpoint; false if there is none.
+        """Load the newest checkpoint into a trainer; false if there is none.
 
         Raises:
             InputError: it is damaged, or of another space or recipe.
@@ -77,7 +77,10 @@ class Checkpoints:
         return stored_names(found[-1] / "state.safetensors") if found else ()
 
     def load_best(self, trainer: Trainer) -> None:
-        """Bring a trainer with patience to the step of its best evaluation, if it had any. Raises InputError."""
+        """Load the checkpoint of the best evaluation into a trainer with patience, if there is one.
+
+        Raises InputError.
+        """
         if trainer.recipe.patience and trainer.progress.best_loss is not None:
             _load(self._of(trainer.progress.best_step), trainer)
 
@@ -89,7 +92,7 @@ class Checkpoints:
         return f"{found[-1].name} is intact" if found else "there is no earlier checkpoint"
 
     def _sweep(self) -> None:
-        """Delete what a killed process left: unfinished ones, and those on their way out."""
+        """Delete leftovers of a killed process: unfinished and half-deleted checkpoints."""
         for path in self.folder.glob(f".{PREFIX}*"):
             shutil.rmtree(path, ignore_errors=True)
 
@@ -104,7 +107,7 @@ def _load(folder: Path, trainer: Trainer) -> None:
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Write tensors, wherever they live, to a safetensors file."""
+    """Write tensors from any device to a safetensors file."""
     save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path,
               {"schema_version": str(SCHEMA_VERSION)})
 
@@ -113,7 +116,7 @@ REMEDY = "delete its folder to resume from the previous checkpoint"
 
 
 def load_tensors(path: Path, remedy: str = REMEDY) -> dict[str, Tensor]:
-    """Read a safetensors file onto the CPU. Raises InputError, with what helps, where it is damaged."""
+    """Read a safetensors file onto the CPU. Raises InputError with a remedy if it is damaged."""
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:

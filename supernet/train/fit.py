@@ -1,4 +1,4 @@
-"""Train until the end: steps, evaluations, checkpoints, early stop and a clean stop on request."""
+"""The training loop: steps, evaluations, checkpoints, early stopping, and a clean stop on request."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ Evaluate = Callable[[Trainer], Mapping[str, float]]
 
 def fit(trainer: Trainer, checkpoints: Checkpoints, evaluate: Evaluate, observer: Observer | None = None,
         stop: Callable[[], bool] = lambda: False) -> bool:
-    """Train from where the trainer stands; false if it was asked to stop before the end.
+    """Train from the trainer's current step; false if stopped before the end.
 
-    A step's evaluation comes before its checkpoint, so that a resumed run knows it. With patience, the step of the best
-    evaluation has a checkpoint: see `Checkpoints.load_best`.
+    A step's evaluation comes before its checkpoint, so that a resumed run includes it. With patience, the step of the
+    best evaluation has a checkpoint: see `Checkpoints.load_best`.
 
     Args:
-        evaluate: metrics of the trainer's averaged model; `loss` decides on stopping early. Asked of the first
-            worker only.
-        stop: asked between steps; a checkpoint is written before leaving.
+        evaluate: metrics of the trainer's averaged model; `loss` decides on early stopping. Called by the first worker
+            only.
+        stop: checked between steps; a checkpoint is written before returning.
     """
     observer = observer or Silent()
     leads = trainer.workers.rank == 0
@@ -93,13 +93,13 @@ def _save(trainer: Trainer, checkpoints: Checkpoints, observer: Observer) -> Non
 
 
 def _is_best(trainer: Trainer) -> bool:
-    """Whether the last step has the best evaluation, which patience asks to keep."""
+    """Whether the last step has the best evaluation, which must be kept with patience."""
     progress = trainer.progress
     return trainer.recipe.patience > 0 and progress.best_loss is not None and progress.best_step == progress.step
 
 
 def less_memory(recipe: Recipe) -> str:
-    """How a training needs less memory."""
+    """Advice for a training with less memory."""
     size, more = recipe.batch_size, 2 * recipe.accumulate
     return (f"lower batch_size (it is {size}; with accumulate={more} a step uses as many sequences as before) or set "
             "checkpointing=true")
@@ -107,7 +107,7 @@ def less_memory(recipe: Recipe) -> str:
 
 @contextmanager
 def enough_memory(where: str, remedy: str) -> Iterator[None]:
-    """Raises InputError with what helps where memory runs out."""
+    """Raises InputError with advice if memory runs out."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -117,7 +117,7 @@ def enough_memory(where: str, remedy: str) -> Iterator[None]:
 
 
 def _figures(says: str) -> str:
-    """What was asked for at once, and what is there, where the allocator of the CPU tells."""
+    """Requested and free bytes, if the CPU allocator reports them."""
     asked, free = re.search(r"tried to allocate (\d+) bytes", says), free_bytes(torch.device("cpu"))
     if asked is None or free is None:
         return ""
@@ -125,5 +125,5 @@ def _figures(says: str) -> str:
 
 
 def _ran_out(says: str) -> bool:
-    """Whether an error of no type of its own is for want of memory: those of CPUs and some accelerators."""
+    """Whether a generic error means out of memory, as on CPUs and some accelerators."""
     return "out of memory" in says or "allocate memory" in says

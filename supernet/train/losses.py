@@ -16,7 +16,7 @@ from search_spaces.errors import InputError
 from supernet.batch import IGNORE
 
 ROWS = 128
-"""Rows of logits whose log-sum-exp is taken at a time: torch copies what it is given."""
+"""Rows of logits per log-sum-exp call: torch copies its input."""
 
 
 def labelled(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -46,7 +46,7 @@ def label_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor
 
 
 def soft_targets(teacher: Tensor, labels: Tensor, trust: float, smoothing: float = 0.0) -> Tensor:
-    """What students should predict: the teacher's distribution mixed with the (smoothed) labels.
+    """Targets of students: the teacher's distribution mixed with the (smoothed) labels.
 
     Mixing targets is the same as mixing losses, and costs every student one loss instead of two. (Of squared errors, up
     to a constant.)
@@ -103,7 +103,7 @@ def squared_error(found: Tensor, wanted: Tensor) -> Tensor:
 def feature_loss(student: Tensor, teacher: Tensor, mask: Tensor | None) -> Tensor:
     """The mean squared difference of (batch, n, width) features of the real tokens, over the teacher's mean square.
 
-    So it is the share that is missing, and means the same in models and layers whose features are of other sizes.
+    So it is a relative error, comparable between models and layers with features of different scale.
 
     Args:
         mask: (batch, n), true for real tokens; None if all are real.
@@ -118,18 +118,19 @@ def attention_loss(student: Tensor, teacher: Tensor, mask: Tensor | None) -> Ten
     Args:
         student: (batch, heads, n, m). Where the teacher has another number of heads, the means over the heads are
             compared.
-        mask: (batch, n), true where a real token asks; None if all are real.
+        mask: (batch, n), true for real query tokens; None if all are real.
     """
     mine, theirs = precise(student), precise(teacher)
     if mine.shape[1] != theirs.shape[1]:
         mine, theirs = mine.mean(1, keepdim=True), theirs.mean(1, keepdim=True)
-    least = torch.finfo(mine.dtype).tiny  # what may not be seen has a weight of 0 in both
+    least = torch.finfo(mine.dtype).tiny  # masked positions have weight 0 in both
     rows = (torch.xlogy(theirs, theirs) - theirs * mine.clamp_min(least).log()).sum(-1).mean(1)
     return (rows if mask is None else rows[mask]).mean()
 
 
 class _LabelCrossEntropy(torch.autograd.Function):
-    """Keeps the logits alone, which the teacher of a sandwich needs anyway; torch's own keeps their log-softmax too."""
+    """Keeps only the logits, which the teacher of a sandwich needs anyway; torch's version also keeps their
+    log-softmax."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
@@ -152,7 +153,7 @@ class _LabelCrossEntropy(torch.autograd.Function):
 
 
 class _SoftCrossEntropy(torch.autograd.Function):
-    """log-sum-exp minus the expected logit; its gradient is softmax minus target, made where the logits were."""
+    """log-sum-exp minus the expected logit; its gradient is softmax minus target, written over the logits."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Tensor) -> Tensor:
@@ -167,7 +168,7 @@ class _SoftCrossEntropy(torch.autograd.Function):
 
 
 def precise(values: Tensor) -> Tensor:
-    """In float32 at least."""
+    """Cast to at least float32."""
     return values if values.dtype == torch.float64 else values.float()
 
 

@@ -18,7 +18,8 @@ class Workers:
     world: int = 1
 
     def reduce(self, parameters: Iterable[nn.Parameter], losses: Tensor) -> Tensor:
-        """Sum gradients in place, and losses, over all workers; every one has normalised by the whole batch."""
+        """Sum gradients in place, and losses, over all workers; each worker has already normalised by the whole
+        batch."""
         if self.world == 1:
             return losses
         reduce_gradients(parameters)
@@ -27,7 +28,7 @@ class Workers:
         return losses.cpu()
 
     def agree(self, flag: bool) -> bool:
-        """Whether any worker raises the flag."""
+        """Whether the flag is true on any worker."""
         if self.world == 1:
             return flag
         flags = torch.tensor([float(flag)], device=_device())
@@ -61,5 +62,5 @@ def reduce_gradients(parameters: Iterable[nn.Parameter]) -> None:
 
 
 def _device() -> torch.device:
-    """Where the default group's backend wants its tensors."""
+    """The device that the default group's backend needs."""
     return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")

@@ -1,4 +1,4 @@
-"""How a model is trained: every setting of the training loop, with its default and what is allowed."""
+"""How a model is trained: every setting of the training loop, with its default and range."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class Recipe(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _switches_are_no_numbers(cls, value: Any, info: ValidationInfo) -> Any:
-        """True would be taken for 1, as in `steps: yes` of a YAML file."""
+        """Reject booleans for numbers, such as `steps: yes` in a YAML file."""
         if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
             raise ValueError("true and false are allowed for switches only")
         return value
 
     def learning_rate(self, step: int) -> float:
-        """The rate of a step, counted from 0: a linear rise, then half a cosine."""
+        """The rate of a step, counted from 0: linear warm-up, then cosine decay."""
         if step < self.warmup:
             return self.lr * (step + 1) / self.warmup
         done = (step - self.warmup) / max(self.steps - self.warmup, 1)

@@ -33,12 +33,12 @@ from supernet.transformer import Transformer
 
 
 class DivergedError(InputError):
-    """Too many steps in a row had no finite gradient."""
+    """Too many consecutive steps had no finite gradient."""
 
 
 @dataclass
 class Progress:
-    """Where a training stands: with the tensors, all that a checkpoint holds."""
+    """Progress of a training; together with the tensors, the content of a checkpoint."""
 
     step: int = 0
     tokens: int = 0
@@ -52,12 +52,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class StepReport:
-    """What one step did.
+    """Result of one step.
 
     Args:
         losses: of each architecture against the labels (the first) or its targets, or of each part of a lesson; mean
             over labels.
-        names: what the first of them are.
+        names: labels of the first of them.
         tokens: read by all workers, each counted once however many architectures saw it.
     """
 
@@ -71,10 +71,10 @@ class StepReport:
 
 
 class Lesson(nn.Module):
-    """What a plain model learns from instead of the labels alone; its own weights are trained along and saved.
+    """A training objective for a plain model beyond the labels; its own weights are trained and saved, too.
 
     Args:
-        parts: what its losses are.
+        parts: names of its losses.
     """
 
     def __init__(self, parts: Sequence[str]) -> None:
@@ -82,7 +82,7 @@ class Lesson(nn.Module):
         self.parts = tuple(parts)
 
     def weights(self, done: float) -> Sequence[float]:
-        """What each part counts when that share of the steps is done."""
+        """The weight of each part when that share of the steps is done."""
         raise NotImplementedError
 
     def losses(self, trainer: Trainer, arch: Architecture, batch: Batch) -> tuple[Tensor, ...]:
@@ -97,7 +97,7 @@ class Trainer:
     Args:
         model: on its device, in the type its weights keep.
         strategy: the architectures of each step; of a plain model its own.
-        lesson: what a plain model learns from, where it is not the labels alone.
+        lesson: objective of a plain model, if not only the labels.
     """
 
     model: Supernet | Transformer
@@ -143,7 +143,7 @@ class Trainer:
             losses += self.add_gradients(archs, mine.to(self.device), n_labels)
         for parameter in self.named.values():
             if parameter not in self.reached:
-                parameter.grad = None  # so that AdamW leaves it alone
+                parameter.grad = None  # so that AdamW skips it
         norm, losses = self._reduced(losses)
         report = StepReport(step, tuple(losses.tolist()), names, norm, recipe.learning_rate(step),
                             tokens=sum(batch.n_tokens for batch in batches), skipped=not math.isfinite(norm))
@@ -151,8 +151,11 @@ class Trainer:
         return report
 
     def clear_gradients(self, passes: int) -> None:
-        """Forget all gradients. The sums of several backward passes have memory of their own, which they keep:
-        allocated in every step, they would be scattered among activations of varying sizes."""
+        """Forget all gradients.
+
+        The gradient buffers are kept: allocated in every step, they would fragment memory among activations of varying
+        sizes.
+        """
         self.reached.clear()
         if passes > 1 and not self.sums:
             self.sums = {name: torch.empty_like(parameter) for name, parameter in self.named.items()}
@@ -160,7 +163,7 @@ class Trainer:
             parameter.grad = self.sums[name].zero_() if passes > 1 else None
 
     def add_gradients(self, archs: tuple[Architecture, ...], batch: Batch, n_labels: int) -> Tensor:
-        """Add the gradients of all architectures on one batch; gives their losses."""
+        """Add the gradients of all architectures on one batch; returns their losses."""
         if self.lesson is not None:
             return self._learn(self.lesson, archs[0], batch, n_labels)
         found, targets = [], None
@@ -180,7 +183,7 @@ class Trainer:
         return torch.stack(found)
 
     def _learn(self, lesson: Lesson, arch: Architecture, batch: Batch, n_labels: int) -> Tensor:
-        """Add the gradients of a lesson on one batch; gives the losses of its parts."""
+        """Add the gradients of a lesson on one batch; returns the losses of its parts."""
         losses = torch.stack(lesson.losses(self, arch, batch))
         weights = losses.new_tensor(lesson.weights(self.progress.step / self.recipe.steps))
         (losses @ weights / n_labels).backward()  # type: ignore[no-untyped-call]
@@ -199,7 +202,7 @@ class Trainer:
         return found["logits"], found["aux_loss"]
 
     def _reduced(self, losses: Tensor) -> tuple[float, Tensor]:
-        """Sum gradients and losses over the workers, clip; the norm before clipping."""
+        """Sum gradients and losses over the workers and clip; returns the norm before clipping."""
         losses = self.workers.reduce(self.named.values(), losses)
         gradients = [p.grad for p in self.named.values() if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
@@ -208,7 +211,7 @@ class Trainer:
         return float(norm), losses
 
     def _update(self, report: StepReport) -> None:
-        """Move the weights, unless the gradient is not finite."""
+        """Update the weights, unless the gradient is not finite."""
         progress, recipe = self.progress, self.recipe
         if report.skipped:
             progress.skipped += 1
@@ -228,7 +231,7 @@ class Trainer:
         progress.tokens += report.tokens
 
     def _average(self) -> None:
-        """Move the averaged weights; early ones forget faster, so that the start does not linger."""
+        """Update the averaged weights; the decay is lower at the start, so that initial weights are forgotten."""
         if self.averages:
             decay = min(self.recipe.ema, (1 + self.progress.step) / (10 + self.progress.step))
             update = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
@@ -236,7 +239,7 @@ class Trainer:
 
     @contextmanager
     def averaged(self) -> Iterator[nn.Module]:
-        """The model with its averaged weights, where there are any, and in eval mode."""
+        """The model with its averaged weights, if any, in eval mode."""
         kept = {name: self.named[name].data for name in self.averages}
         try:
             for name, average in self.averages.items():
@@ -247,7 +250,7 @@ class Trainer:
                 self.named[name].data = tensor
 
     def note_evaluation(self, loss: float) -> None:
-        """Remember the best loss, and when to stop for want of a better one; one that is not finite is none."""
+        """Record the best loss and decide on early stopping; losses that are not finite are ignored."""
         progress = self.progress
         if math.isfinite(loss) and (progress.best_loss is None or loss < progress.best_loss):
             progress.best_loss, progress.best_step, progress.evaluations_since_best = loss, progress.step, 0
@@ -269,7 +272,7 @@ class Trainer:
         return found | {f"adam/{name}": tensor for name, tensor in self.optimiser.tensors().items()}
 
     def load(self, tensors: Mapping[str, Tensor], progress: Progress) -> None:
-        """Go on from what `tensors` and `progress` held. Raises KeyError or RuntimeError where they do not fit."""
+        """Resume from `tensors` and `progress`. Raises KeyError or RuntimeError where they do not fit."""
         parts: dict[str, dict[str, Tensor]] = {"model": {}, "lesson": {}, "ema": {}, "adam": {}}
         for full, tensor in tensors.items():
             part, _, name = full.partition("/")
@@ -294,14 +297,14 @@ def predict(model: nn.Module, arch: Architecture, batch: Batch, recipe: Recipe,
     """The logits of an architecture on a batch that is on the model's device, in the recipe's precision.
 
     Args:
-        outputs: what to give instead, by name: see `Transformer.forward`.
+        outputs: what to return instead, by name: see `Transformer.forward`.
     """
     with precision(recipe, batch.tokens.device):
         return run_model(model, arch, batch, outputs)
 
 
 def precision(recipe: Recipe, device: torch.device) -> torch.autocast:
-    """What a recipe computes in on a device."""
+    """The compute precision of a recipe on a device."""
     return torch.autocast(device.type, torch.bfloat16, enabled=in_bf16(recipe, device))
 
 

@@ -1,4 +1,4 @@
-"""Which architectures train in a step: a pure function of the seed and the step, alike on every worker."""
+"""Architectures trained in a step: a pure function of the seed and the step, equal on every worker."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from search_spaces.space.search_space import SearchSpace
 
 
 def generator(seed: int, *where: object) -> random.Random:
-    """The random numbers of one place, such as a step: nothing else has to be remembered to draw them again."""
+    """A random generator determined by its arguments, such as the step, so that no state has to be saved."""
     return random.Random("/".join(map(str, (seed, *where))))  # noqa: S311
 
 
 class Strategy(Protocol):
-    """Names the architectures of each step. Where there are several, the first teaches the others."""
+    """Chooses the architectures of each step. If there are several, the first is the teacher of the others."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the first ones are, for those who read their losses."""
+        """Labels of the first ones, for logging their losses."""
 
     def draw(self, step: int) -> tuple[Architecture, ...]:
         """The architectures of a step, largest first."""
@@ -44,7 +44,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Single:
-    """One random architecture a step."""
+    """One random architecture per step."""
 
     names: ClassVar[tuple[str, ...]] = ("sample",)
     space: SearchSpace
@@ -59,8 +59,8 @@ class Single:
 class Sandwich:
     """A largest, a smallest and `n_random` others.
 
-    Kinds and words have no size, so those of the largest and the smallest are drawn: each is trained
-    at its greatest and at its least.
+    Kinds and words have no order, so those of the largest and the smallest are random: each kind is trained at its
+    maximum and its minimum.
     """
 
     names: ClassVar[tuple[str, ...]] = ("largest", "smallest")
@@ -77,10 +77,10 @@ class Sandwich:
 
 @dataclass(frozen=True)
 class Balanced:
-    """A largest and `n_random` others that share out the values of every gene evenly among them.
+    """A largest and `n_random` others that use the values of every gene equally often.
 
-    No end is favoured, so that what samples inherit compares better; the smallest itself is trained less than in a
-    sandwich.
+    No extreme is favoured, so that inherited weights of samples are more comparable; the smallest itself is trained
+    less than in a sandwich.
     """
 
     names: ClassVar[tuple[str, ...]] = ("largest",)
@@ -96,7 +96,7 @@ class Balanced:
         return (self.space.largest(rng), *map(self.space.decode, samples))
 
     def _shared_out(self, values: Sequence[Any], rng: random.Random) -> list[Any]:
-        """A value for each sample, each as often as every other, as far as it goes."""
+        """A value for each sample, each value equally often if possible."""
         rounds = -(-self.n_random // len(values))
         dealt = [value for _ in range(rounds) for value in rng.sample(list(values), len(values))][:self.n_random]
         rng.shuffle(dealt)
@@ -124,10 +124,10 @@ class Turns:
 
 @dataclass(frozen=True)
 class Progressive:
-    """The sandwich, with dimensions opened one after the other: a closed one stays at its greatest.
+    """The sandwich with dimensions opened one after the other: a closed one stays at its maximum.
 
-    First the dims inside the layers, then how many layers there are and which they share, at last what
-    runs through the whole model: width, embedding and head. `steps` is where everything is open.
+    First the dims inside the layers, then how many layers there are and which they share, finally what affects the
+    whole model: width, embedding and head. Everything is open after `steps`.
     """
 
     names: ClassVar[tuple[str, ...]] = ("largest", "smallest")
@@ -169,7 +169,7 @@ def make_strategy(name: str, space: SearchSpace, seed: int, n_random: int, steps
     """A strategy by its name.
 
     Args:
-        n_random: samples beside the ends of a sandwich, or beside the largest where they are balanced.
+        n_random: samples besides the extremes of a sandwich, or besides the largest for balanced.
         steps: of the whole training; the progressive strategy has everything open after half of them.
     """
     if name not in STRATEGIES:
@@ -178,7 +178,7 @@ def make_strategy(name: str, space: SearchSpace, seed: int, n_random: int, steps
 
 
 def drop_layers(arch: Architecture, rate: float, rng: random.Random) -> Architecture:
-    """LayerDrop: the architecture with each layer left out at that rate; every stack keeps one at least."""
+    """LayerDrop: the architecture with each layer dropped at that rate; every stack keeps at least one."""
     if rate == 0:
         return arch
     kept: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What a plain model can learn from beside the labels: a teacher's logits, features and attention maps."""
+"""Distillation of plain models: a teacher's logits, features and attention maps."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from supernet.train.theseus import Theseus, layer_ends
 from supernet.transformer import Transformer
 
 LOSSES = ("logits", "features", "attention")
-"""What a teacher can be asked for."""
+"""The distillation losses."""
 FIT_BATCHES = 8
-"""Batches that projections start from."""
+"""Batches for initialising projections."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A layer of the student and the one it learns from, each counted through all stacks of its model."""
+    """Indices of a student layer and its teacher layer, each counted over all stacks of its model."""
 
     stack: str
     student: int
@@ -35,7 +35,7 @@ class Pair:
 
 
 def layer_pairs(student: Architecture, teacher: Architecture) -> tuple[Pair, ...]:
-    """Which layer teaches each layer of the student: see `layer_ends`. Stacks are mapped each for itself."""
+    """The teacher layer of each student layer: see `layer_ends`. Stacks are mapped separately."""
     found: list[Pair] = []
     before = 0
     for stack, layers in student.stacks.items():
@@ -48,7 +48,7 @@ def layer_pairs(student: Architecture, teacher: Architecture) -> tuple[Pair, ...
 
 @dataclass(frozen=True)
 class Teacher:
-    """A model that is asked and does not learn."""
+    """A frozen model."""
 
     model: Transformer
 
@@ -57,26 +57,26 @@ class Teacher:
 
     @torch.no_grad()
     def tell(self, batch: Batch, recipe: Recipe, outputs: Sequence[str]) -> dict[str, Any]:
-        """What it makes of a batch."""
+        """Its outputs for a batch."""
         found: dict[str, Any] = predict(self.model, self.model.arch, batch, recipe, outputs)
         return found
 
 
 class Teaching(Lesson):
-    """Labels, and what a teacher says: one loss for each of `distill`.
+    """Labels and a teacher: one loss for each of `distill`.
 
     With `logits`, the labels have the weight `label_share` and the teacher's distribution the rest. Features are
-    compared after the layers that belong together; where widths differ, a learned linear map leads from the student's
-    to the teacher's. Attention maps are compared where both layers record some.
+    compared after matching layers; if widths differ, a learned linear map projects the student's to the teacher's.
+    Attention maps are compared if both layers record them.
 
     Args:
-        student: what is trained, on its device.
+        student: the model to train, on its device.
         distill: any of `LOSSES`; none without a teacher.
-        fade: whether the teacher counts less and less, and the labels alone at the end: a student may become better.
-        theseus: exchanges layers of the student for those of a predecessor, for some steps.
+        fade: whether the weight of the teacher decays to 0, because a student may become better.
+        theseus: replaces layers of the student by those of a predecessor, for some steps.
 
     Raises:
-        InputError: attention is asked for, and no two layers that belong together record maps.
+        InputError: attention is requested, but no two matching layers record maps.
     """
 
     def __init__(self, student: Transformer, teacher: Teacher | None, distill: Sequence[str], *, temperature: float,
@@ -89,7 +89,7 @@ class Teaching(Lesson):
         self.outputs = ("logits", *(name for name in LOSSES[1:] if name in distill))
         self.own = ("aux_loss",) if adds_loss(student.arch) else ()
         self.pairs = layer_pairs(student.arch, teacher.model.arch) if teacher else ()
-        self.projections = nn.ModuleList()  # of linear maps; none where widths agree
+        self.projections = nn.ModuleList()  # linear maps; none if widths are equal
         if teacher is not None and len(self.outputs) > 1:
             _check_lengths(student.arch, teacher.model.arch)
         if teacher is not None and "attention" in distill:
@@ -99,7 +99,7 @@ class Teaching(Lesson):
 
     @torch.no_grad()
     def fit_projections(self, student: Transformer, batches: Iterable[Batch], recipe: Recipe) -> None:
-        """Start every projection as the least-squares map of the student's features to the teacher's."""
+        """Initialise every projection as the least-squares map of the student's features to the teacher's."""
         if not self.projections or self.teacher is None:
             return
         sums = [_Sums() for _ in self.pairs]
@@ -116,13 +116,13 @@ class Teaching(Lesson):
         student.train(training)
 
     def weights(self, done: float) -> list[float]:
-        """Those of the teacher's parts, all of them smaller and smaller where they fade; the labels have the rest."""
+        """The weights of the teacher's losses, decaying if `fade` is set; the labels have the rest."""
         left = 1 - done if self.fade else 1.0
         weights = {name: left * self.part_weights[name] for name in self.parts[1:]}
         return [1 - weights.get("logits", 0.0), *weights.values()]
 
     def losses(self, trainer: Trainer, arch: Architecture, batch: Batch) -> tuple[Tensor, ...]:
-        """Of the labels, and of each thing the teacher is asked for; those of layers count once for each label."""
+        """The losses of the labels and of each distillation part; layer losses count once per label."""
         theirs = self.teacher.tell(batch, trainer.recipe, self.outputs) if self.teacher else {}
         mine = self._student(trainer, arch, batch)
         logits, labels = labelled(mine["logits"], batch.labels)
@@ -147,7 +147,7 @@ class Teaching(Lesson):
         return found
 
     def _features(self, mine: Sequence[Tensor], theirs: Sequence[Tensor], batch: Batch) -> Tensor:
-        """The mean over the layers; projections are as precise as weights, whatever the models compute in."""
+        """The mean over the layers; projections run in the precision of weights, not of the forward pass."""
         maps = self.projections or [nn.Identity()] * len(self.pairs)
         return torch.stack([
             feature_loss(project(precise(mine[pair.student])), theirs[pair.teacher], mask_of(batch, pair.stack))
@@ -171,7 +171,8 @@ class Teaching(Lesson):
 
 
 def _projection(student: Transformer, teacher: Transformer) -> nn.Linear:
-    """A map from the student's width to the teacher's, channel to channel: those of a supernet's slices agree."""
+    """A map from the student's width to the teacher's, initialised as the identity: channels of supernet slices
+    correspond."""
     like = next(student.parameters())
     made = nn.Linear(student.arch.width, teacher.arch.width, device=like.device, dtype=like.dtype)
     nn.init.eye_(made.weight)
@@ -185,7 +186,7 @@ def mask_of(batch: Batch, stack: str) -> Tensor | None:
 
 
 def _check_lengths(*archs: Architecture) -> None:
-    """Features and maps of two models compare only where their layers see the same tokens."""
+    """Raises InputError if layers of the two models see different numbers of tokens."""
     short = next((step for arch in archs for step in plan(arch) if step.role in LENGTHS), None)
     if short is not None:
         raise InputError("distill", f"features and attention cannot be compared: {short.unit.block.kind} "
@@ -205,7 +206,7 @@ def _matched(mine: Sequence[Tensor], theirs: Sequence[Tensor]) -> list[tuple[Ten
 
 
 class _Sums:
-    """What a least-squares fit with a constant has to know of its data."""
+    """Sufficient statistics of a least-squares fit with an intercept."""
 
     def __init__(self) -> None:
         self.squares: Any = 0.0
@@ -217,7 +218,7 @@ class _Sums:
         self.products = self.products + x.T @ outputs.double().cpu()
 
     def solved(self) -> dict[str, Tensor]:
-        """Weight and bias of the best linear map; a little ridge decides among channels that say the same."""
+        """Weight and bias of the best linear map; a small ridge term handles collinear channels."""
         squares: Tensor = self.squares
         ridge = 1e-3 * squares.diagonal().mean() * torch.eye(len(squares), dtype=squares.dtype)
         found = torch.linalg.solve(squares + ridge, self.products)

@@ -1,4 +1,4 @@
-"""Progressive module replacement (BERT-of-Theseus): layer by layer, a student takes the place of a larger model."""
+"""Progressive module replacement (BERT-of-Theseus): layer by layer, a student replaces a larger model."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from supernet.transformer import Transformer, run
 
 
 def layer_ends(n: int, m: int) -> tuple[int, ...]:
-    """For each of n layers its fellow among m: layer i belongs to round((i + 1) m / n) - 1, halves rounded up.
+    """For each of n layers the matching one of m: layer i matches round((i + 1) m / n) - 1, halves rounded up.
 
-    So the last belongs to the last, and where m >= n the layers up to there form groups of about m / n.
+    So the last matches the last, and if m >= n the layers up to each match form groups of about m / n.
     """
     return tuple(max((2 * (i + 1) * m + n) // (2 * n) - 1, 0) for i in range(n))
 
@@ -34,7 +34,7 @@ def predecessor(space: SearchSpace, student: Architecture) -> Architecture:
     """The largest architecture of a space with the student's interface: its width, embedding, head, norms, positions.
 
     Raises:
-        InputError: the student is not of the space, or is itself the largest of its interface.
+        InputError: the student is not in the space, or is itself the largest with its interface.
     """
     genes = space.encode(student)
     found = _narrowed(space, genes, scaling=False).largest()
@@ -48,7 +48,7 @@ def predecessor(space: SearchSpace, student: Architecture) -> Architecture:
 
 
 def _narrowed(space: SearchSpace, genes: dict[str, Value], scaling: bool) -> SearchSpace:
-    """The part of a space whose architectures have these genes, as far as they run through the whole model."""
+    """The subspace whose architectures have these values of the genes of the whole model."""
     def fixed(gene: Gene) -> Gene:
         return Gene(gene.name, ((genes[gene.name],),)) if gene.name in genes else gene
 
@@ -65,7 +65,7 @@ def _narrowed(space: SearchSpace, genes: dict[str, Value], scaling: bool) -> Sea
 
 
 def _frame(arch: Architecture) -> tuple[Step, ...]:
-    """Everything that runs outside the layers."""
+    """Everything outside the layers."""
     return tuple(step for step in plan(arch) if step.role not in (*SUBLAYERS, *LENGTHS))
 
 
@@ -77,11 +77,11 @@ def take_frame(student: Transformer, larger: Transformer) -> None:
 
 @dataclass(frozen=True)
 class Theseus:
-    """Runs a student with some of its layers, and its frame, exchanged for those of a frozen predecessor.
+    """Runs a student with some of its layers, and its frame, replaced by those of a frozen predecessor.
 
-    In step t, each layer of the student stands in its place with probability `start` + (1 - `start`) t / `until`, drawn
-    from the seed and the step, and at least one does; in that of each other runs its group of the predecessor's layers.
-    So only layers that run are trained. From step `until` on, the student runs as it is.
+    In step t, each layer of the student is active with probability `start` + (1 - `start`) t / `until`, drawn from the
+    seed and the step, and at least one is; each other layer is replaced by its group of the predecessor's layers. Only
+    active layers are trained. From step `until` on, the whole student runs.
     """
 
     predecessor: Transformer
@@ -93,15 +93,15 @@ class Theseus:
         self.predecessor.eval().requires_grad_(False)
 
     def is_replacing(self, step: int) -> bool:
-        """Whether layers are still exchanged in a step."""
+        """Whether layers are still replaced in a step."""
         return step < self.until
 
     def share(self, step: int) -> float:
-        """The probability of each layer to stand in its place."""
+        """The probability of each layer to be active."""
         return min(1.0, self.start + (1 - self.start) * step / self.until)
 
     def draw(self, student: Architecture, step: int) -> tuple[bool, ...]:
-        """Which layers of the student run, through all stacks."""
+        """Which layers of the student are active, over all stacks."""
         rng, share = generator(self.seed, "theseus", step), self.share(step)
         drawn = [rng.random() < share for _ in range(student.depth)]
         drawn[rng.randrange(student.depth)] |= not any(drawn)
@@ -119,7 +119,7 @@ class Theseus:
 
 
 def mixture(student: Architecture, larger: Architecture, runs: Sequence[bool]) -> Architecture:
-    """The student with the layers that do not run exchanged for their groups, whose slots come after its own."""
+    """The student with inactive layers replaced by their groups, whose slots come after its own."""
     stacks: dict[str, Any] = {}
     marks = iter(runs)
     for stack, layers in student.stacks.items():
