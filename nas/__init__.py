@@ -1,1 +1,1 @@
-"""Composition: the command line, costs, tasks, training runs, search, export and report."""
+"""The application: command line, costs, tasks, training runs, search, export and report."""

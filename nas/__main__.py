@@ -14,16 +14,16 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> int:
-    """Run the command line and give its exit code; a signal during start-up or exit prints no traceback."""
+    """Run the command line and return its exit code; a signal during start-up or exit prints no traceback."""
     _handle(_leave)
-    atexit.register(signal.pthread_sigmask, signal.SIG_BLOCK, SIGNALS)  # runs last: Python gives the handlers up then,
+    atexit.register(signal.pthread_sigmask, signal.SIG_BLOCK, SIGNALS)  # runs last: Python drops the handlers then,
     # and libraries take seconds to unload, in which a signal would turn the exit code of a finished command
     if sys.path and Path(sys.path[0]).absolute() == Path.cwd() and Path.cwd() not in Path(__file__).absolute().parents:
-        del sys.path[0]  # `python -m` would import whatever lies in the working directory
+        del sys.path[0]  # `python -m` would import from the working directory
     from nas.cli import main as run
 
     code = run()
-    _handle(lambda *_: os._exit(code))  # all is done and said
+    _handle(lambda *_: os._exit(code))  # all work and output is done
     return code
 
 
@@ -34,7 +34,7 @@ def _handle(handler: Callable[[int, FrameType | None], None]) -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """Nothing was begun yet."""
+    """Exit before any work has started."""
     os._exit(130)
 
 

@@ -1,10 +1,10 @@
-"""Every stage as a function, for programs and notebooks; the command line has the same ones under the same names.
+"""Every stage as a function, for programs and notebooks, with the names of the command line.
 
 Runs and subnets are named as on the command line, by a path, or by what another function returned. Settings are
-ordinary values. Nothing is shown unless a `console` of rich is given.
+ordinary values. Nothing is printed unless a rich `console` is given.
 
-Every function raises InputError with a sentence for the user, and Stopped where Ctrl-C stopped it: called again, it
-resumes. Importing this module loads no torch: every function imports its stage.
+Every function raises InputError with a sentence for the user, and Stopped if Ctrl-C stopped it; call it again to
+resume. Importing this module loads no torch: every function imports its stage.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def search(run: Name, settings: Settings | None = None, *, more: int | None = No
 
     Args:
         settings: such as `{"trials": 200, "devices": ["cpu"], "max": ["latency:cpu=12ms"]}`.
-        more: resume for so many trials.
-        fresh: put an older search aside; what it evaluated is not evaluated again.
+        more: number of trials to add.
+        fresh: set an older search aside; its evaluations are reused.
         cluster: a Ray cluster that evaluates.
     """
     from nas.stages.search.request import SearchRequest
@@ -130,7 +130,7 @@ def extract(run: Name, *, key: str | None = None, knee: bool = False, top: int |
 def retrain(subnet: Name, training: Settings | None = None, *, init: str = "inherit", teacher: Name = "supernet",
             distill: str | Sequence[str] | None = None, theseus: bool = False, out: Name | None = None,
             console: Console | None = None) -> Subnet:
-    """Train a subnet on its own, taught by the supernet, another subnet or nobody."""
+    """Retrain a subnet, with the supernet, another subnet or no model as teacher."""
     from nas.stages.retrain.request import RetrainRequest
     from nas.stages.retrain.run import run
 
@@ -148,7 +148,7 @@ def compress(subnet: Name, technique: Settings, training: Settings | None = None
     Args:
         technique: the options of `nas compress` and the technique's settings, such as `{"int8": True}` or
             `{"prune": 0.5, "rewind": True, "rounds": 2}`.
-        training: settings of a training on the way, such as `{"steps": 100}`.
+        training: settings of the training step, such as `{"steps": 100}`.
     """
     from nas.stages.compress.request import CompressRequest
     from nas.stages.compress.run import run
@@ -173,7 +173,7 @@ def import_model(source: str | os.PathLike[str], out: Name | None = None, *, hea
 
 def export(subnet: Name, format: str, *, int8: bool = False, out: Name | None = None, length: int | None = None,
            max_loss_increase: float | None = None, console: Console | None = None) -> Exported:
-    """Write a subnet as onnx, executorch, torch-export or huggingface, if that computes the same."""
+    """Export a subnet to onnx, executorch, torch-export or huggingface; checked against the plain model."""
     from nas.stages.export.request import ExportRequest
     from nas.stages.export.run import run
 
@@ -184,7 +184,7 @@ def export(subnet: Name, format: str, *, int8: bool = False, out: Name | None = 
 
 def measure(subnets: Sequence[Name], devices: Sequence[Name], phase: str = "prefill", budget: str = "1m", *,
             console: Console | None = None) -> list[dict[str, Any]]:
-    """Time whole subnets on profiled devices, beside what their profiles predict."""
+    """Measure whole subnets on profiled devices and compare with predictions."""
     from nas.core.durations import parse_time
     from nas.stages.measure.request import MeasureRequest
     from nas.stages.measure.run import run
@@ -219,7 +219,7 @@ def translate(subnet: Name, texts: Sequence[str]) -> list[str]:
 
 
 def report(run: Name, out: Name | None = None) -> Path:
-    """Write the page that shows a run."""
+    """Write the report of a run."""
     from nas.stages.report.request import ReportRequest
     from nas.stages.report.run import run as stage
 
@@ -234,7 +234,7 @@ def _answers(subnet: Name, texts: Sequence[str], command: str | None = None) -> 
 
 
 def _name(given: Name) -> str:
-    """As the command line has it; a path stays one, also without a folder in it."""
+    """The name as on the command line; a path stays a path, even without a folder."""
     from nas.core.run_dir import RunDir
     from nas.core.subnet import Subnet
 

@@ -27,18 +27,18 @@ _USAGE_ERROR: Any = typer.BadParameter.__base__
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line and give its exit code.
+    """Run the command line and return its exit code.
 
-    0: done; 1: a check failed, or something nobody expected; 2: bad input, one sentence per fault on stderr; 130:
-    stopped by Ctrl-C, SIGTERM or SIGHUP. Runs that a command worked on have it in their log. With NAS_DEBUG=1 what
-    nobody expected is raised.
+    0: done; 1: a check failed, or an internal error; 2: bad input, one sentence per fault on stderr; 130:
+    stopped by Ctrl-C, SIGTERM or SIGHUP. Commands are logged in the runs they worked on. With NAS_DEBUG=1 internal
+    errors are raised.
     """
     open_streams()
     log = Log(sys.argv[1:] if argv is None else argv)
     with stoppable() as stops:
         try:
             code, says = _attempt(argv, log, stops)
-        except KeyboardInterrupt:  # another one, while the first was handled
+        except KeyboardInterrupt:  # another signal while the first was handled
             code, says = STOPPED, ""
         stops.ending = True
         if says is not None:
@@ -47,19 +47,19 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _attempt(argv: list[str] | None, log: Log, stops: Stops) -> tuple[int, str | None]:
-    """The exit code of a command and what is to be said; None if all was said and the log is written."""
+    """The exit code of a command and its message; None if all is printed and the log is written."""
     try:
         with log.listening():
             code = int(app(args=argv, prog_name="nas", standalone_mode=False, obj=log) or 0)
         sys.stdout.flush()
         return code, ""
-    except SystemExit as error:  # where completion was installed or printed
+    except SystemExit as error:  # completion was installed or printed
         return (STOPPED, "") if stops.asked else (int(error.code or 0), None)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0, ""
     except (Exception, KeyboardInterrupt) as error:
-        known = (STOPPED, "") if stops.asked else _told(error)  # what an import was when it was stopped is no matter
+        known = (STOPPED, "") if stops.asked else _told(error)  # errors of an interrupted import do not matter
         if known is not None:
             return known
         if os.environ.get("NAS_DEBUG") == "1":
@@ -68,13 +68,13 @@ def _attempt(argv: list[str] | None, log: Log, stops: Stops) -> tuple[int, str |
 
 
 def _told(error: BaseException) -> tuple[int, str] | None:
-    """The exit code and the sentences of what can be expected to go wrong."""
+    """The exit code and message of an expected error."""
     from nas.core.stopping import Stopped
     from search_spaces.errors import InputError
 
     if isinstance(error, typer.Abort) and isinstance(error.__context__, EOFError):
         return 2, "standard input ended before an answer; give one, or use the option for it (see --help)"
-    if isinstance(error, (Stopped, KeyboardInterrupt, typer.Abort)):  # said on the screen
+    if isinstance(error, (Stopped, KeyboardInterrupt, typer.Abort)):  # already printed
         return STOPPED, ""
     if isinstance(error, InputError):
         return error.exit_code, command_line(error.marked)
@@ -96,7 +96,7 @@ def _unexpected(error: BaseException, log: Log) -> str:
 
 
 def _print(message: str, code: int) -> int:
-    with suppress(OSError):  # nobody reads it
+    with suppress(OSError):  # the reader is gone
         for line in message.split("\n") if message else ():
             print(f"nas: {printable(line)}", file=sys.stderr)
     return code

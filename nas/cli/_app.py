@@ -1,4 +1,4 @@
-"""What all commands share: the application, its options, and what is printed where."""
+"""Shared by all commands: the application, its options, and output streams."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from nas.cli import _complete
 from nas.terminal.text import PlainConsole, printable
 
 ALL, SPACES, SUPERNETS, SUBNETS = "All stages", "Spaces and devices", "Training and search", "Subnets"
-"""What commands are grouped under in the help, in the order of the work."""
+"""Groups of commands in the help, in order of use."""
 
 
 class Group(TyperGroup):
-    """Has a help that fits on one screen."""
+    """A command group with help that fits on one screen."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All options; the one that prints what --install-completion installs is not shown."""
@@ -31,10 +31,10 @@ class Group(TyperGroup):
 
 
 class LoggedCommand(TyperCommand):
-    """Tells the log what it is called with."""
+    """A command that logs its arguments."""
 
     def invoke(self, ctx: Any) -> Any:
-        """As usual."""
+        """Record the parameters, then run the command."""
         if ctx.obj is not None:
             ctx.obj.params = dict(ctx.params)
         return super().invoke(ctx)
@@ -75,14 +75,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 def screen(as_json: bool = False, markup: bool = False) -> Console:
-    """A console on stdout; into a pipe or file it has room for whole tables. Beside JSON it is on stderr.
+    """A console on stdout, wide enough for whole tables in a pipe or file; on stderr if JSON is printed.
 
     Args:
-        markup: whether brackets are Rich's markup; not in text that others wrote.
+        markup: whether brackets are Rich markup; false for untrusted text.
     """
     stream = sys.stderr if as_json else sys.stdout
     if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="replace")  # a sign the terminal lacks is no reason to stop
+        stream.reconfigure(errors="replace")  # an unsupported character is not an error
     return PlainConsole(stderr=as_json, highlight=False, width=_width(stream), markup=markup, emoji=False)
 
 
@@ -100,10 +100,10 @@ def show_result(what: dict[str, Any] | RenderableType) -> None:
 
 
 def show_text(text: str) -> None:
-    """Print a text as it is: not wrapped, not marked up, with its control characters escaped."""
+    """Print a text verbatim: not wrapped, without markup, with control characters escaped."""
     screen().file.write(printable(text) + "\n")
 
 
 def show_note(text: str) -> None:
-    """Print a sentence beside the result, on stderr."""
+    """Print a note on stderr."""
     print(printable(text), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The questions of `nas init` on a terminal, and how it shows the data as it understood them."""
+"""The questions of `nas init` on a terminal, and its preview of the data."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ CELL = 50
 
 
 def is_terminal() -> bool:
-    """Whether somebody can answer."""
+    """Whether questions can be answered interactively."""
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
 class Asking:
-    """Asks on a terminal; takes every default where nobody can answer."""
+    """Asks on a terminal; uses every default if not interactive."""
 
     def __init__(self, console: Console, yes: bool) -> None:
         self.console, self.silent = console, yes or not is_terminal()

@@ -1,4 +1,4 @@
-"""What the shell can complete arguments to, beside files. Nothing heavy is imported: it happens at every key."""
+"""Shell completion of arguments, besides files. Imports nothing heavy, because it runs at every key press."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path("runs")
 _DEVICE_FILE = re.compile(r"^runtime:", re.MULTILINE)
-"""What a device's YAML file has, and a space, a config or another YAML file has not."""
+"""Matches device files, and no other YAML files such as spaces or configs."""
 
 
 def spaces(incomplete: str) -> list[str]:
@@ -19,12 +19,12 @@ def spaces(incomplete: str) -> list[str]:
 
 
 def architectures(incomplete: str) -> list[str]:
-    """Shipped spaces, published architectures, and RUN/KEY: subnets and what is on the fronts of runs."""
+    """Shipped spaces, published architectures, and RUN/KEY of subnets and of architectures on fronts."""
     from nas.core.resolve import known_names
 
     run = incomplete.partition("/")[0]
     searched = [path for path in ROOT.glob("*/pareto.json") if run and path.parent.name.startswith(run)]
-    front = [key for path in searched for key in _front_keys(path)]  # of all runs it would be much to read
+    front = [key for path in searched for key in _front_keys(path)]  # for all runs, it would be too much to read
     return [*_beginning([*known_names(), *front], incomplete), *subnets(incomplete)]
 
 
@@ -48,12 +48,12 @@ def subnets(incomplete: str) -> list[str]:
 
 
 def runs_and_subnets(incomplete: str) -> list[str]:
-    """Both."""
+    """Runs, and subnets as RUN/KEY."""
     return [*runs(incomplete), *subnets(incomplete)]
 
 
 def _front_keys(path: Path) -> list[str]:
-    """RUN/KEY of what is on a front and is no subnet yet; nothing where the file cannot be read."""
+    """RUN/KEY of architectures on a front that are not extracted yet; nothing if the file cannot be read."""
     from search_spaces.files.reading import read_table
 
     folder = path.parent

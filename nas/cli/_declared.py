@@ -1,7 +1,6 @@
 """Options of commands that come from declarations of techniques, formats, samplers and tasks.
 
-They are read when the command is used or its help is printed: declarations import torch, for which other commands
-should not wait.
+They are read only when the command is used or its help is printed, because declarations import torch.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ import typer
 from nas.cli._app import LoggedCommand
 
 TECHNIQUE = "technique"
-"""Where the context of a command has the options of a technique."""
+"""Key of the technique's options in the context of a command."""
 
 
 class CompressCommand(LoggedCommand):
     """Has the options of every technique, after the subnet."""
 
     declared: Mapping[str, Any] = {}
-    """By the name that `make_technique` knows."""
+    """Options by the names of `make_technique`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All options."""
@@ -111,7 +110,7 @@ def _technique_options() -> Iterator[tuple[str, Any]]:
 
 
 def _annotation(name: str, field: Any, metavar: str, text: str) -> Any:
-    """A flag where there is no field to fill, or one that is true or false."""
+    """A flag if there is no field, or a boolean one."""
     flag = f"--{name.replace('_', '-')}"
     if field is None or field.annotation is bool:
         return Annotated[bool, typer.Option(flag, help=text)]

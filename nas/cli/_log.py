@@ -1,4 +1,4 @@
-"""`log.txt` in a run's folder: every command that worked on the run, how it ended, what was warned of or went wrong."""
+"""`log.txt` in a run's folder: every command that worked on the run, its outcome, warnings and errors."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ LONGEST = 200
 """Characters of an argument that are kept: a text may be a long one."""
 _NAME = (r"(?![\w.-]*(?:pad|bos|eos|unk|sep|cls|mask)[_-]token)"
          r"[\w.-]*(?:token|password|passwd|passphrase|secret|api[_-]?key|(?:access|secret|private)[_-]?key)")
-"""What a secret is called: `hf_token`, not `tokens` or `pad_token`."""
+"""Pattern of secret names: `hf_token`, not `tokens` or `pad_token`."""
 _SECRET = re.compile(rf"(?i)((?:--{_NAME}[= ]|(?<![\w.-]){_NAME}['\"]?\s*[=:]\s*)['\"]?)[^\s'\",]+"
                      r"|(://)[^\s/@]+@|(\bauthorization['\"]?\s*[=:]\s*['\"]?(?:basic|bearer)?\s*)[^\s'\",]+")
 
 
 class Log:
-    """One command, from its start to what is written of it."""
+    """The log entry of one command."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         self.command = shlex.join(["nas", *(each if len(each) <= LONGEST else f"{each[:LONGEST]}..." for each in argv)])
         self.params: Mapping[str, Any] = {}
-        """What the command was called with, once that is known."""
+        """The parameters of the command, once known."""
         self.begun, self.start = datetime.now().astimezone(), time.monotonic()
         self.lines: list[str] = []
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Note every warning; ours are shown as a sentence, others as before."""
+        """Record every warning; ours are printed as a sentence, others as usual in Python."""
         show = warnings.showwarning
 
         def note(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any,
@@ -87,7 +87,7 @@ class Log:
         return self._write("failed", paths)
 
     def _write(self, ended: str, paths: Sequence[Path]) -> Path | None:
-        """Append to files that can be written: a log is no reason to fail."""
+        """Append to the log files; errors are ignored, because a log must not fail a command."""
         head = f"{self.begun:%Y-%m-%d %H:%M:%S%z} {self.command} | {ended} after {time.monotonic() - self.start:.1f} s"
         text = printable(without_secrets("\n    ".join([head, *self.lines]) + "\n"))
         written = None
@@ -99,12 +99,12 @@ class Log:
 
 
 def without_secrets(text: str) -> str:
-    """The text without passwords in addresses, and without the values of what is called a token or the like."""
+    """The text without passwords in URLs and without the values of tokens and other secrets."""
     return _SECRET.sub(lambda found: f"{found[1] or found[2] or found[3]}***{'@' if found[2] else ''}", text)
 
 
 def folders(params: Mapping[str, Any]) -> list[Path]:
-    """The folders of the runs that arguments name, of those that are there."""
+    """The existing run folders that arguments name."""
     named: list[str] = []
     for key in NAMES:
         value = params.get(key)
@@ -119,7 +119,7 @@ def _of_config(path: Path) -> list[str]:
     from search_spaces.errors import InputError
     from search_spaces.files.reading import read_yaml
 
-    with suppress(InputError):  # what is wrong with the file is told elsewhere
+    with suppress(InputError):  # faults of the file are reported elsewhere
         data = read_yaml(path)
         return [data["run"]] if isinstance(data, dict) and isinstance(data.get("run"), str) else []
     return []

@@ -15,9 +15,9 @@ STOPPED = 130
 
 
 def open_streams() -> None:
-    """Connect standard streams that were closed (`nas ... >&-`) with nothing.
+    """Connect closed standard streams (`nas ... >&-`) to the null device.
 
-    Else the next file that is opened gets the number of a stream, and what a library prints goes into it.
+    Otherwise the next opened file gets the number of a stream, and library output goes into it.
     """
     for number in range(3):
         try:
@@ -30,7 +30,7 @@ def open_streams() -> None:
 
 
 class Stops:
-    """Handles signals: raises KeyboardInterrupt, so that what was begun is cleaned up.
+    """Signal handler: raises KeyboardInterrupt, so that clean-up runs.
 
     Once the command has ended, and only its log is left to write, another signal ends the process at once.
     """

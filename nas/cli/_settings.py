@@ -26,6 +26,6 @@ def parse_settings(texts: Sequence[str], flag: str) -> dict[str, str]:
 
 
 def paths_and_settings(texts: Sequence[str], flag: str) -> tuple[list[str], dict[str, str]]:
-    """Texts that are paths, and the others as a table; what is there is a path. Raises InputError."""
+    """Texts that are existing paths, and the others as a table. Raises InputError."""
     settings = [text for text in texts if re.match(r"[a-z_]+=", text) and not Path(text).expanduser().exists()]
     return [text for text in texts if text not in settings], parse_settings(settings, flag)

@@ -76,7 +76,7 @@ def profile(
     try:
         with TerminalProgress(screen(as_json)) as progress:
             result = run(request, progress)
-    except Waiting as waiting:  # nothing is wrong: it is the user's turn
+    except Waiting as waiting:  # not an error: the user has to act
         show_result({"waiting": str(waiting)} if as_json else str(waiting))
         return
     show_result(result.to_dict() if as_json else profile_table(result))

@@ -1,4 +1,4 @@
-"""`nas init`, `run`, `watch` and `doctor`: all stages at once, how they go on, and what the machine can do."""
+"""`nas init`, `run`, `watch` and `doctor`: run all stages, watch progress, and check the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nas report`: the results of a run, to look at and to show."""
+"""`nas report`: the results of a run as a page."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def _answer(subnet: str, texts: list[str], as_json: bool, command: str | None = 
 
 
 def _notes() -> StageProgress:
-    """Prints notes on stderr, beside the result; Ctrl-C breaks off."""
+    """Prints notes on stderr; Ctrl-C aborts."""
     from nas.terminal.progress import TerminalProgress
 
     return TerminalProgress(screen(as_json=True))

@@ -1,1 +1,1 @@
-"""What stages share: run folders, subnets, measures and costs, evaluation, timing, the Ray cluster."""
+"""Shared by stages: run folders, subnets, measures and costs, evaluation, timing, the Ray cluster."""

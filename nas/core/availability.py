@@ -21,7 +21,7 @@ def why_not(device: Device) -> str:
 
 
 def why_unreachable(device: Device, timeout_s: int) -> str:
-    """Contact a device; says why it does not answer, nothing where it does."""
+    """Contact a device; returns why it does not answer, or nothing."""
     settings, transport = _settings(device), transports.get(device.transport["kind"])
     if "connect_timeout" in settings:
         settings["connect_timeout"] = min(timeout_s, settings["connect_timeout"])

@@ -21,22 +21,22 @@ from search_spaces.errors import Option
 
 POLL_S = 0.5
 MOST_FAILURES = 10
-"""How often workers may die before a run gives up."""
+"""Maximum number of worker failures of a run."""
 
 
 @contextmanager
 def cluster(address: str, workers: int, environment: dict[str, Any] | None = None,
             option: str = Option("workers")) -> Iterator[None]:
-    """A connection to a Ray cluster; `local` starts one here with room for the workers, and ends it.
+    """A connection to a Ray cluster; `local` starts one here for the workers, and stops it.
 
-    Where the program is connected already, that cluster is used and left as it is.
+    If the program is already connected, that cluster is used and left running.
 
     Args:
         environment: Ray's runtime environment of the workers.
-        option: what asked for so many workers.
+        option: the option that sets the number of workers.
 
     Raises:
-        InputError: there is no cluster at the address, or it is too small: Ray would wait for ever.
+        InputError: there is no cluster at the address, or it is too small, in which case Ray would wait forever.
     """
     if ray.is_initialized():
         _check_room(workers, option)
@@ -91,7 +91,9 @@ def _check_room(workers: int, option: str) -> None:
 
 def in_parallel(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], common: Any, workers: int,
                 on_gpu: bool, stop: Callable[[], bool], nodes: Nodes | None = None) -> Iterator[Any]:
-    """The results of calls on the cluster, as they come; a call whose worker dies is made again. Ends on `stop`.
+    """The results of calls on the cluster, in order of completion; a call whose worker dies is repeated.
+
+    Ends on `stop`.
 
     Args:
         common: the last argument of every call; it is sent once.
@@ -118,11 +120,11 @@ def in_parallel(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], 
 
 
 def _alone(function: Callable[..., Any], arguments: tuple[Any, ...], common: Any) -> Any:
-    """One call in a process of its own. The others have the other cores."""
+    """One call in a separate process, with one thread."""
     torch.set_num_threads(1)
     return function(*arguments, common)
 
 
 def has_gpus(workers: int) -> bool:
-    """Whether the connected cluster has a GPU for each of so many workers."""
+    """Whether the connected cluster has a GPU for each worker."""
     return bool(ray.cluster_resources().get("GPU", 0) >= workers)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""A run's config: everything that decides its training, checked once and kept in the run's folder."""
+"""A run's config: everything that determines its training, checked once and stored in the run's folder."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from search_spaces.files.reading import read_yaml
 from supernet.train.recipe import Recipe
 
 FREE = ("device", "keep", "log_every")
-"""Settings that may change when a run is resumed: they do not touch the weights."""
+"""Settings that may change when a run is resumed, because they do not affect the weights."""
 OF_SUPERNETS = ("strategy", "n_random", "distill")
-"""Settings of a training that mean nothing for a single architecture."""
+"""Training settings that do not apply to a single architecture."""
 
 
 def _data_as_text(value: Any) -> Any:
@@ -33,7 +33,7 @@ DataOptions = Annotated[dict[str, str], BeforeValidator(_data_as_text)]
 
 
 class RunConfig(BaseModel):
-    """Everything that decides a training."""
+    """Everything that determines a training."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -44,7 +44,7 @@ class RunConfig(BaseModel):
     training: Recipe = Recipe()
 
     def to_yaml(self) -> str:
-        """The config as it is kept."""
+        """The text of the config file."""
         return yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True)
 
     def differences(self, other: RunConfig) -> Iterator[str]:
@@ -67,7 +67,7 @@ def read_config(path: Path) -> RunConfig:
 
 
 def make_run_config(space: str, task: str, data: Mapping[str, Any], training: Recipe) -> RunConfig:
-    """A config out of checked parts. Raises InputError for data options that are neither text nor numbers."""
+    """A config from checked parts. Raises InputError for data options that are neither text nor numbers."""
     try:
         return RunConfig(space=space, task=task, data=dict(data), training=training)
     except ValidationError as error:
@@ -85,7 +85,7 @@ def make_recipe(settings: Mapping[str, Any], base: Recipe | None = None) -> Reci
 def recipe_of_one(base: Recipe, settings: Mapping[str, Any], share: int, lr_share: float = 1.0) -> Recipe:
     """A supernet's recipe for one architecture: one step in `share`, a share of its learning rate, no LayerDrop.
 
-    Settings say otherwise. In fewer or more steps the learning rate takes the same course.
+    Settings say otherwise. The learning rate schedule is scaled to the number of steps.
     """
     start = base.model_copy(update={"strategy": "largest", "layerdrop": 0.0, "steps": -(-base.steps // share),
                                     "lr": base.lr * lr_share})
@@ -96,7 +96,7 @@ def recipe_of_one(base: Recipe, settings: Mapping[str, Any], share: int, lr_shar
 
 
 def faults_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]:
-    """What pydantic found wrong, in our words."""
+    """Faults of a pydantic error, in plain words."""
     for item in error.errors():
         key = ".".join(str(part) for part in item["loc"])
         if item["type"] == "extra_forbidden":
@@ -109,7 +109,7 @@ def faults_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]
 
 
 def unknown_setting(name: str, allowed: Collection[str]) -> str:
-    """The sentence about a setting that there is not."""
+    """The message for an unknown setting."""
     return f"unknown setting; allowed: {', '.join(allowed)}{did_you_mean(name, allowed)}"
 
 

@@ -1,4 +1,4 @@
-"""What an architecture costs: parameters, multiply-adds, bytes. Nothing here is a hand-kept formula."""
+"""Costs of an architecture: parameters, multiply-adds, bytes; counted from modules, not from formulas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Cost:
 
     Args:
         params: learned numbers, shared and tied ones once.
-        embedding_params: those of embeddings and of heads that score words.
+        embedding_params: those of embeddings and of heads with token logits.
         macs: multiply-adds of one sequence.
         weight_bytes: what the stored tensors take in float32, buffers included.
     """
@@ -41,7 +41,7 @@ class UnitCost:
 
 @dataclass(frozen=True)
 class Convention:
-    """A way of counting multiply-adds that some publication follows.
+    """A published convention of counting multiply-adds.
 
     Args:
         help: one line for the reference.
@@ -101,7 +101,7 @@ def unit_costs(arch: Architecture, seq_len: int = 128, target_len: int | None = 
 
 
 def count_params(arch: Architecture) -> int:
-    """The parameters alone, which need no tracing."""
+    """The number of parameters; needs no tracing."""
     return sum(unit_params(unit) for unit in {step.path: step.unit for step in plan(arch)}.values())
 
 

@@ -1,4 +1,4 @@
-"""What the prepared data of a run say of themselves, without reading the data."""
+"""The index of a run's prepared data; does not read the data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from search_spaces.files.reading import checked, read_json
 
 
 class DataIndex(BaseModel):
-    """What is read of `data.json`; it holds more."""
+    """The fields that are read from `data.json`."""
 
     sizes: dict[str, Annotated[int, Field(ge=0)]]
     vocab_size: Annotated[int, Field(ge=1)]

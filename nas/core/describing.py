@@ -10,7 +10,7 @@ from search_spaces import registry as kinds
 from search_spaces.kind import DrawnPart
 
 USUAL_STYLES = {"mixer": "other", "cross": "cross", "ffn": "ffn"}
-"""How a part without a style of its own is drawn, by its block's role; outside the layers as an `end`."""
+"""Default style of a part by the role of its block; `end` outside the layers."""
 
 
 def describe(block: BlockConfig) -> str:
@@ -28,7 +28,7 @@ def block_words(block: BlockConfig, width: int) -> str:
 
 
 def drawn_parts(block: BlockConfig, width: int) -> tuple[DrawnPart, ...]:
-    """What a drawing of the block shows side by side; one part of the model's width where its kind does not say."""
+    """The parts of a block in a drawing; by default one part of the model's width."""
     kind = kinds.registry().get(block.kind)
     return (DrawnPart(width),) if kind is None or kind.parts is None else kind.parts(block.filled(), width)
 
@@ -44,7 +44,7 @@ def channels(block: BlockConfig, width: int) -> int:
 
 
 def in_a_line(arch: Architecture) -> str:
-    """What a reader tells architectures apart by."""
+    """One line that distinguishes an architecture from others."""
     layers = [layer for stack in arch.stacks.values() for layer in stack]
     mixers = Counter(layer.mixer.kind for layer in layers)
     inner = [channels(layer.ffn, arch.width) for layer in layers if _is_drawn(layer.ffn)]

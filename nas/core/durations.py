@@ -1,4 +1,4 @@
-"""Times as people write them: 90s, 3m or 1.5h."""
+"""Durations such as 90s, 3m or 1.5h."""
 
 from __future__ import annotations
 

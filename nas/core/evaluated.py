@@ -1,4 +1,4 @@
-"""What a search evaluated, read from its files; a profile is read only for costs that the files do not hold."""
+"""The evaluated architectures of a search, read from its files; profiles are read only for costs missing there."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from search_spaces.errors import Command
 
 @dataclass(frozen=True)
 class SearchedRun:
-    """The architectures of a search that were evaluated to the end and are within its limits.
+    """The fully evaluated architectures of a search within its limits.
 
     Args:
-        objectives: the search's, and the latency on the requested device where it is none of theirs.
+        objectives: those of the search, and the latency on the requested device if it is not among them.
         trials: all that were finished.
-        prices: of the devices whose costs the files do not hold, or that were profiled again since.
+        prices: of devices whose costs are not in the files, or that were profiled again.
         is_unchanged: whether these are the search's own objectives and costs.
     """
 
@@ -46,13 +46,13 @@ class SearchedRun:
 
 
 def read_evaluated(run: RunDir, device: str | None = None, named: Sequence[Measure] = ()) -> SearchedRun:
-    """What a finished, stopped or running search evaluated; nothing is evaluated again.
+    """The results of a finished, stopped or running search; nothing is evaluated again.
 
-    Costs on a device that was profiled again since are today's, for all architectures alike; a ProfileWarning says so.
+    If a device was profiled again, costs of all architectures are from the current profile; a ProfileWarning says so.
 
     Args:
-        device: whose latency shall be an objective, also where the search did not know it.
-        named: measures that every entry shall have.
+        device: whose latency becomes an objective, even if the search did not use it.
+        named: measures that every entry must have.
 
     Raises:
         InputError: there is no search, or a device has no price for what was evaluated.
@@ -71,7 +71,7 @@ def read_evaluated(run: RunDir, device: str | None = None, named: Sequence[Measu
 
 
 def _profiled_again(config: SearchConfig, run: RunDir, task: Task) -> tuple[str, ...]:
-    """The devices of a search whose profiles are other ones than it was started with; warns of each."""
+    """The devices of a search whose profiles changed since its start; warns for each."""
     inputs = {name: config.inputs.get(profile_input(name)) for name in config.all_devices(task)}
     changed = tuple(name for name, before in inputs.items()
                     if before is not None and profile_digest(name) not in (None, before))
@@ -83,7 +83,7 @@ def _profiled_again(config: SearchConfig, run: RunDir, task: Task) -> tuple[str,
 
 
 def _lacking(entries: Sequence[FrontEntry], wanted: Sequence[Measure], known: Collection[str]) -> Iterator[str]:
-    """The devices of measures that not every entry has, or that the search did not know."""
+    """The devices of measures that some entry lacks, or that the search did not use."""
     for measure in wanted:
         if measure.device is not None and (measure.device not in known or
                                            any(measure.name not in entry.costs for entry in entries)):
@@ -91,7 +91,7 @@ def _lacking(entries: Sequence[FrontEntry], wanted: Sequence[Measure], known: Co
 
 
 def _unmarked(entries: Sequence[FrontEntry], task: Task) -> Iterator[str]:
-    """The devices that are still here whose costs an older version kept without their unmeasured shares."""
+    """Available devices whose costs were stored by an older version without unmeasured shares."""
     names = dict.fromkeys(name for entry in entries for name in entry.costs if name not in entry.unmeasured)
     measures = [parse_measure(name, task.metrics) for name in names]
     for device in devices_of([measure for measure in measures if measure.declared.partly_unmeasured]):
@@ -101,7 +101,7 @@ def _unmarked(entries: Sequence[FrontEntry], task: Task) -> Iterator[str]:
 
 def _priced(prices: Prices, entries: list[FrontEntry], wanted: Sequence[Measure],
             changed: Collection[str]) -> list[FrontEntry]:
-    """The entries with the costs that the search did not look up, or looked up in another profile."""
+    """The entries with costs that are missing or from another profile."""
     if not entries:
         return []
     known = [measure for measure in prices.measures(entries[0].arch) if measure.device in changed]
@@ -114,7 +114,7 @@ def _priced(prices: Prices, entries: list[FrontEntry], wanted: Sequence[Measure]
 
 
 def _marked(prices: Prices, entries: list[FrontEntry], new: Collection[str]) -> list[FrontEntry]:
-    """The entries with the shares of costs that were not measured, where the files hold none or they are new."""
+    """The entries with unmeasured shares of costs that are missing in the files or new."""
     missing = [measure for measure in prices.measures(entries[0].arch) if measure.declared.partly_unmeasured and
                any(measure.name in entry.costs and (measure.name in new or measure.name not in entry.unmeasured)
                    for entry in entries)]

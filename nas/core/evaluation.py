@@ -1,4 +1,4 @@
-"""What stages that train or evaluate share: the data of a run, its supernet, devices and metrics."""
+"""Shared by stages that train or evaluate: data of a run, its supernet, devices and metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def prepare(run: RunDir) -> Prepared:
     """The run's data: read, split and encoded once, then from the run's folder.
 
     Raises:
-        InputError: the data are wrong, or not those the run was started with.
+        InputError: the data are invalid, or differ from those the run was started with.
     """
     config = run.config()
     found = tasks.get(config.task).prepare(config.data, run.space(), run.path / "data", config.training.seed)
@@ -36,7 +36,7 @@ def prepare(run: RunDir) -> Prepared:
 
 
 def evaluator(task: Task, prepared: Prepared, archs: Mapping[str, Architecture], limited: bool = True) -> Evaluate:
-    """Measures architectures on the validation split; `loss` is their mean."""
+    """Evaluates architectures on the validation split; `loss` is their mean."""
     def evaluate(trainer: Trainer) -> dict[str, float]:
         recipe = trainer.recipe
         found: dict[str, float] = {}
@@ -95,7 +95,7 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def place(model: Model, recipe: Recipe) -> Model:
-    """The model on the recipe's device, in the type its weights keep. Raises InputError if there is no device."""
+    """The model on the recipe's device, with the dtype of its weights. Raises InputError if there is no device."""
     return model.to(pick_device(recipe.device), torch.float64 if recipe.precision == "fp64" else torch.float32)
 
 

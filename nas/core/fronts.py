@@ -23,7 +23,7 @@ SCHEMA_VERSION = 1
 
 
 class _EntryFile(BaseModel):
-    """What is read of an architecture in `pareto.json`."""
+    """The fields of an architecture in `pareto.json`."""
 
     architecture: dict[str, Any]
     metrics: dict[str, float]
@@ -32,7 +32,7 @@ class _EntryFile(BaseModel):
 
 
 class _FrontFile(BaseModel):
-    """What is read of `pareto.json`; it holds more."""
+    """The fields that are read from `pareto.json`."""
 
     architectures: tuple[_EntryFile, ...]
 
@@ -42,7 +42,7 @@ class FrontEntry:
     """An evaluated architecture: how good it is, and what it costs.
 
     Args:
-        unmeasured: by the name of a cost, the share of it that rests on interpolated or estimated prices.
+        unmeasured: by the name of a cost, the share that is based on interpolated or estimated prices.
     """
 
     arch: Architecture
@@ -55,18 +55,18 @@ class FrontEntry:
         return self.metrics[measure.kind] if measure.is_quality else self.costs[measure.name]
 
     def show(self, measure: Measure) -> str:
-        """One measure of it for a reader, marked where a part of it was not measured."""
+        """One measure as text, marked if partly unmeasured."""
         return measure.show(self.value(measure), self.unmeasured.get(measure.name, 0.0))
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry as JSON has it."""
+        """The entry for JSON."""
         return {"key": self.arch.key, "metrics": self.metrics, "costs": self.costs, UNMEASURED: self.unmeasured,
                 "architecture": self.arch.to_dict()}
 
 
 @dataclass(frozen=True)
 class ParetoFronts:
-    """The fronts of a search: one for each device, or one of all objectives where it has none.
+    """The fronts of a search: one for each device, or one of all objectives if there are no devices.
 
     Args:
         entries: everything that may be on a front.
@@ -79,24 +79,25 @@ class ParetoFronts:
     device: str | None = None
 
     def by_device(self) -> dict[str | None, list[FrontEntry]]:
-        """The front of each device; None stands for all objectives."""
+        """The front of each device; None is the front of all objectives."""
         devices: list[str | None] = [self.device] if self.device else [*devices_of(self.objectives)] or [None]
         return {each: front(self.entries, self.objectives, each) for each in devices}
 
     def to_dict(self) -> dict[str, Any]:
-        """For a program."""
+        """Data for JSON output."""
         fronts = {device or "all": [entry.to_dict() for entry in entries]
                   for device, entries in self.by_device().items()}
         return {"objectives": [measure.name for measure in self.objectives], "fronts": fronts}
 
     def warn(self) -> None:
-        """Warn where latencies of a front were not measured."""
+        """Warn if latencies of a front were not measured."""
         for device, entries in self.by_device().items():
             warn_unmeasured([entry.unmeasured for entry in entries], objectives_for(self.objectives, device),
                             str(self.run.path), "on the front")
 
     def write(self, trials: Sequence[FrozenTrial]) -> None:
-        """Write `pareto.json`: the front of all objectives, which of it is each device's, and how it came about."""
+        """Write `pareto.json`: the front of all objectives, its members for each device, and the settings of the
+        search."""
         joint = front(self.entries, self.objectives)
         of_device = {device: front(self.entries, self.objectives, device) for device in devices_of(self.objectives)}
         everyone = {entry.arch.key: entry for entries in (joint, *of_device.values()) for entry in entries}
@@ -109,10 +110,10 @@ class ParetoFronts:
 
 
 def candidates(trials: Iterable[FrozenTrial], space: SearchSpace, journal: Path) -> Iterator[FrontEntry]:
-    """The trials that may stand on a front: evaluated to the end, within all limits, each architecture once.
+    """The trials that may be on a front: fully evaluated, within all limits, each architecture once.
 
     Raises:
-        InputError: a trial is of another space, or of other data, than the run is.
+        InputError: a trial does not fit the run's space or data.
     """
     seen: set[str] = set()
     for trial in trials:
@@ -127,7 +128,7 @@ def candidates(trials: Iterable[FrozenTrial], space: SearchSpace, journal: Path)
 
 
 def front(entries: Sequence[FrontEntry], objectives: Sequence[Measure], device: str | None = None) -> list[FrontEntry]:
-    """The front in those objectives that are no other device's, by the first cost."""
+    """The front of a device in all objectives except those of other devices, sorted by the first cost."""
     wanted = objectives_for(objectives, device)
     if not entries:
         return []
@@ -138,7 +139,7 @@ def front(entries: Sequence[FrontEntry], objectives: Sequence[Measure], device: 
 
 
 def objectives_for(objectives: Sequence[Measure], device: str | None) -> list[Measure]:
-    """The objectives that count on a device; all of them where none is named."""
+    """The objectives of a device; all of them if none is named."""
     return [measure for measure in objectives if device is None or measure.device in (None, device)]
 
 
@@ -153,7 +154,7 @@ def read_front(run: RunDir) -> list[FrontEntry]:
 
 
 def read_architecture(data: dict[str, Any], path: Path, remedy: str) -> Architecture:
-    """An architecture out of a file. Raises InputError, with the remedy, where it is damaged."""
+    """An architecture from a file. Raises InputError with the remedy if it is damaged."""
     try:
         return Architecture.from_dict(data)
     except InputError as error:

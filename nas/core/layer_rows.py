@@ -22,13 +22,13 @@ NUMBERS = (4, 5, 6, 7)
 
 @dataclass(frozen=True)
 class LayerRow:
-    """One part of a layer, or what stands outside the layers.
+    """One part of a layer, or a part outside the layers.
 
     Args:
         label: names a layer once, at its mixer, and everything outside the layers by its role.
         slot: whose weights it uses, and whether an earlier row has the same.
         channels: how wide it is inside; 0 outside the layers.
-        params: 0 where an earlier row has the same weights.
+        params: 0 if an earlier row has the same weights.
     """
 
     label: str
@@ -54,7 +54,7 @@ def layer_rows(arch: Architecture, seq_len: int, target_len: int | None = None) 
 
 
 def about(arch: Architecture, seq_len: int, target_len: int | None = None) -> str:
-    """What all layers share, and for how many tokens multiply-adds are counted."""
+    """Properties of the whole model, and the number of tokens for counting multiply-adds."""
     lengths = f"{seq_len} tokens" if arch.family != "seq2seq" else f"{seq_len} -> {target_len or seq_len} tokens"
     classes = {0: "", 1: ", one number"}.get(arch.n_classes, f", {arch.n_classes} classes")
     norms = f"norm {arch.norm} ({arch.placement})" if arch.residual == PLAIN else f"residual {arch.residual}"
@@ -69,7 +69,7 @@ def stack_lines(arch: Architecture, space: SearchSpace | None = None) -> list[st
 
 
 def bar(value: int, most: int, ascii_only: bool = False) -> str:
-    """A bar to scale; nothing for nothing."""
+    """A bar to scale; empty for 0."""
     if not value:
         return ""
     eighths = max(round(8 * BAR * value / most), 1)
@@ -77,7 +77,7 @@ def bar(value: int, most: int, ascii_only: bool = False) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """A percentage; nothing for nothing."""
+    """A percentage; empty for 0."""
     return f"{100 * part / whole:.1f}" if part and whole else ""
 
 

@@ -1,8 +1,8 @@
-"""Multiply-adds of plain units and other modules, read off their traced graphs by fvcore with exact handles.
+"""Counts multiply-adds of units and other modules on their traced graphs, by fvcore with exact handles.
 
-fvcore's own table is not used: it counts attention as nothing, rounds einsum and charges norms.
-Every operator has to be in `HANDLES` or in `ZERO_COST`; one that is in neither is an error, because
-a total that silently leaves work out is worse than none.
+fvcore's own table is not used: it counts attention as 0, rounds einsum and counts norms.
+Every operator must be in `HANDLES` or `ZERO_COST`; others are an error, because a silently incomplete total is worse
+than none.
 """
 
 from __future__ import annotations
@@ -105,15 +105,15 @@ ZERO_COST = {
     avg_pool1d
     """.split()  # noqa: SIM905 - a list literal would fill a screen
 }
-"""Operators that multiply and add nothing worth counting: element-wise, normalising, moving data."""
+"""Operators without relevant multiply-adds: element-wise, normalising, moving data."""
 
 
 SMALL = 4_000_000
-"""Weights of a unit up to which running it takes less time than working out what it would do."""
+"""Maximum number of weights for which running a unit is faster than tracing it on the meta device."""
 
 
 class _Probe(nn.Module):
-    """A unit as a function of tensors alone, which is what tracing takes."""
+    """A unit as a function of tensors, for tracing."""
 
     def __init__(self, unit: Unit) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ def unit_macs(unit: Unit, length: int, memory_length: int = 1, biases: bool = Fa
         biases: whether adding a bias counts as one multiply-add per element.
 
     Raises:
-        InputError: the unit uses an operator that nobody said how to count.
+        InputError: the unit uses an operator without a counting rule.
     """
     small = sum(entry.numel for entry in unit_entries(unit)) <= SMALL
     for device in ("cpu", "meta") if small else ("meta", "cpu"):  # not every operator (conv1d) works without storage
@@ -166,7 +166,7 @@ def module_macs(module: nn.Module, inputs: tuple[Tensor, ...], name: str, biases
         biases: whether adding a bias counts as one multiply-add per element.
 
     Raises:
-        InputError: it uses an operator that nobody said how to count.
+        InputError: it uses an operator without a counting rule.
     """
     with torch.no_grad():
         analysis = JitModelAnalysis(module, inputs)
@@ -187,9 +187,9 @@ def module_macs(module: nn.Module, inputs: tuple[Tensor, ...], name: str, biases
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The tracer warns about Python values it fixes; fixed lengths are what counting wants.
+    """Suppress tracer warnings about fixed Python values: counting needs fixed lengths.
 
-    On one thread: units are small, and threads that wait for each other take longer.
+    Uses one thread, because units are small.
     """
     logger = logging.getLogger("fvcore.nn.jit_analysis")
     level, threads = logger.level, torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""Marks costs that rest on prices nobody measured: interpolated ones, or estimated from a specification."""
+"""Marks costs that are based on unmeasured prices: interpolated, or estimated from a specification."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from search_spaces.errors import Command
 
 LEGEND = f"{MARK} partly interpolated or estimated: not all of its units were measured"
 Shares = Mapping[str, float]
-"""By the name of a measure, the share of it that rests on units that were not measured."""
+"""By the name of a measure, the share that is based on unmeasured units."""
 
 
 def is_marked(shares: Sequence[Shares], measures: Sequence[Measure]) -> bool:
@@ -22,7 +22,7 @@ def is_marked(shares: Sequence[Shares], measures: Sequence[Measure]) -> bool:
 
 
 def unmeasured_notes(shares: Sequence[Shares], measures: Sequence[Measure], space: str, where: str) -> Iterator[str]:
-    """A sentence for each measure that was not measured throughout: of how many architectures, and what to run.
+    """A sentence for each partly unmeasured measure: how many architectures, and what to run.
 
     Args:
         shares: one mapping for each architecture.
@@ -58,7 +58,7 @@ def profile_command(device: str, phase: str, space: str = "") -> str:
 
 
 def _remedy(device: str, phase: str, space: str) -> tuple[str, str]:
-    """What the prices are, and how to get measured ones."""
+    """The kind of prices, and how to get measured ones."""
     try:
         if read_stored(folder_of(device)).device.estimated:
             return "estimated", f"{device} is estimated from a specification; profile the device to measure it"

@@ -20,13 +20,13 @@ if TYPE_CHECKING:  # they import torch
 
 HEADER = "step,metric,value\n"
 LOSS = "train/loss_"
-"""What the names of training losses begin with; they end with what the architecture is."""
+"""Prefix of the names of training losses; the architecture follows."""
 
 
 class Files:
     """Writes `metrics.csv` (step, metric, value) and TensorBoard events.
 
-    Rows behind the step a run is resumed from are taken out: those steps happen again.
+    Rows after the step that a run is resumed from are removed, because those steps are repeated.
     """
 
     def __init__(self, folder: Path, start: int, log_every: int) -> None:
@@ -39,7 +39,7 @@ class Files:
         self.clock, self.tokens = Clock(), 0
 
     def on_step(self, report: StepReport) -> None:
-        """A row per metric, every so many steps."""
+        """A row per metric, every `log_every` steps."""
         self.clock.took_a_step()
         self.tokens += report.tokens
         if (report.step + 1) % self.log_every == 0:
@@ -54,7 +54,7 @@ class Files:
         self.clock.did_something_else()
 
     def on_checkpoint(self, path: Path) -> None:
-        """Bring to disk what was measured so far."""
+        """Flush rows to disk."""
         self.writer.flush()
         self.clock.did_something_else()
 
@@ -62,33 +62,33 @@ class Files:
         with self.path.open("a", encoding="utf-8") as file:
             file.write("".join(f"{step},{name},{value!r}\n" for name, value in metrics.items()))
         for name, value in metrics.items():
-            if math.isfinite(value):  # TensorBoard draws no others, and its writer would complain of each
+            if math.isfinite(value):  # TensorBoard cannot draw others, and its writer would warn about each
                 self.writer.add_scalar(name, value, step)
 
 
 class Clock:
-    """The seconds that steps take; those of evaluations and checkpoints are no training time."""
+    """Measures the time of steps, without evaluations and checkpoints."""
 
     def __init__(self) -> None:
         self.seconds, self.since = 0.0, time.perf_counter()
 
     def took_a_step(self) -> None:
-        """What went by since the last call was a step."""
+        """Count the time since the last call as a step."""
         now = time.perf_counter()
         self.seconds, self.since = self.seconds + now - self.since, now
 
     def did_something_else(self) -> None:
-        """What went by since the last call was none."""
+        """Do not count the time since the last call."""
         self.since = time.perf_counter()
 
     def taken(self) -> float:
-        """The seconds of the steps since this was last asked."""
+        """The seconds of the steps since the last call."""
         found, self.seconds = self.seconds, 0.0
         return max(found, 1e-9)
 
 
 def step_metrics(report: StepReport) -> dict[str, float]:
-    """What a step is logged as."""
+    """The metrics logged for a step."""
     losses = {f"{LOSS}{name}": loss for name, loss in zip(report.names, report.losses)}
     return {**losses, "train/grad_norm": report.grad_norm, "train/lr": report.learning_rate,
             "train/skipped": float(report.skipped)}
@@ -104,10 +104,10 @@ class MetricRow(NamedTuple):
 
 
 def read_rows(path: Path, damaged: bool = True) -> Iterator[MetricRow]:
-    """The rows of a metrics file; a last one that was cut off by a kill is left out.
+    """The rows of a metrics file; an incomplete last row is ignored.
 
     Args:
-        damaged: whether a damaged row is an error; otherwise it is left out, for a training can do without it.
+        damaged: whether a damaged row is an error; otherwise it is ignored, because a training does not need it.
 
     Raises:
         InputError: the file, or a row of it, is damaged.
@@ -118,7 +118,7 @@ def read_rows(path: Path, damaged: bool = True) -> Iterator[MetricRow]:
     header, *lines = read_text(path, remedy).split("\n")
     if header and header + "\n" != HEADER:
         raise InputError(str(path), f"is damaged: line 1 must be {HEADER.strip()}, found {shown(header)}; {remedy}")
-    for i, line in enumerate(lines[:-1], 2):  # what follows the last line end was cut off
+    for i, line in enumerate(lines[:-1], 2):  # an incomplete last line
         step, _, rest = line.partition(",")
         metric, _, value = rest.rpartition(",")
         try:
@@ -131,7 +131,7 @@ def read_rows(path: Path, damaged: bool = True) -> Iterator[MetricRow]:
 
 
 def outcome_notes(state: Progress, recipe: Recipe, folder: Path) -> Iterator[str]:
-    """What a user should know of a training that ended, and where its curves are."""
+    """Notes about a finished training, and the location of its curves."""
     if state.stopped_early:
         yield f"stopped early: no better loss since step {state.best_step:,}"
     if recipe.patience and state.best_loss is not None:
@@ -142,22 +142,22 @@ def outcome_notes(state: Progress, recipe: Recipe, folder: Path) -> Iterator[str
 
 
 class Several:
-    """Tells several observers."""
+    """Forwards to several observers."""
 
     def __init__(self, observers: Iterable[Observer]) -> None:
         self.observers = tuple(observers)
 
     def on_step(self, report: StepReport) -> None:
-        """Pass on."""
+        """Forward."""
         for observer in self.observers:
             observer.on_step(report)
 
     def on_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Pass on."""
+        """Forward."""
         for observer in self.observers:
             observer.on_evaluation(step, metrics)
 
     def on_checkpoint(self, path: Path) -> None:
-        """Pass on."""
+        """Forward."""
         for observer in self.observers:
             observer.on_checkpoint(path)

@@ -1,4 +1,4 @@
-"""The model card of a subnet: `README.md` in its folder, everything that is known of it for a reader."""
+"""The model card of a subnet: `README.md` in its folder."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ UNMEASURED = "of it interpolated or estimated"
 
 
 def write_card(subnet: Subnet) -> None:
-    """Write the card, whole or not at all."""
+    """Write the card atomically."""
     write_text(subnet.path / CARD, card(subnet))
 
 
 def card(subnet: Subnet) -> str:
-    """The card; a section that has nothing to say is left out."""
+    """The text of the card; empty sections are omitted."""
     sections = (("", _opening(subnet)), ("Quality and cost", _figures(subnet)), ("Latency", _latencies(subnet)),
                 ("How it was made", _made(subnet)), ("Data", _data(subnet)), ("Exports", _exports(subnet)),
                 ("Architecture", _drawing(subnet.arch)), ("How to use it", _use(subnet)))
@@ -60,7 +60,7 @@ def _figures(subnet: Subnet) -> Iterator[str]:
 
 
 def _costs(subnet: Subnet, tabled: bool) -> list[Measure]:
-    """The measures of its costs: those predicted unit by unit, which have a table of their own, or the others."""
+    """The measures of its costs: those predicted unit by unit, which have a separate table, or the others."""
     found = (parse_measure(name, {}) for name in subnet.facts.costs)
     return [measure for measure in found if measure.declared.partly_unmeasured == tabled]
 
@@ -162,7 +162,7 @@ def _imported_snippet(arch: Architecture, specials: Mapping[str, int]) -> Iterat
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> Iterator[str]:
-    """A table in Markdown without columns that say nothing; nothing where there are no rows."""
+    """A Markdown table without empty columns; empty if there are no rows."""
     if not rows:
         return
     kept = [i for i in range(len(head)) if any(row[i] for row in rows)]

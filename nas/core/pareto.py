@@ -1,6 +1,8 @@
-"""Dominance and hypervolume: the only routines of both in the repository. Every objective is a cost: less is better.
+"""Pareto dominance and hypervolume; the only implementations in the repository.
 
-A point dominates another where it is nowhere greater and somewhere less.
+Every objective is a cost: less is better.
+
+A point dominates another if it is nowhere greater and somewhere less.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 FAR = 1e150
-"""Stands for infinity where distances are computed: differences and their sums stay finite."""
+"""Replaces infinity in distances, so that differences and their sums stay finite."""
 
 
 def as_costs(values: ArrayLike, maximise: Sequence[bool]) -> Floats:
@@ -31,7 +33,8 @@ def covers(points: Floats, others: Floats) -> Bools:
 
 
 def undominated(points: Floats) -> Bools:
-    """Whether no other point dominates it, for each point; equal ones are alike, and NaN is worse than any number."""
+    """Whether no other point dominates it, for each point; equal points are treated alike, and NaN is worse than any
+    number."""
     columns = np.where(np.isnan(points), np.inf, points).T
     result = np.zeros(len(points), dtype=bool)
     left = np.lexsort(columns[::-1])  # a point comes after all that dominate it
@@ -56,7 +59,7 @@ def pareto(costs: ArrayLike) -> NDArray[np.intp]:
 def layers(points: Floats, violation: Floats, n: int = 1) -> NDArray[np.int64]:
     """The number of the front of each point: the feasible first, then the others by how much they violate.
 
-    Fronts are computed until they hold n points; the remaining points are on the last one.
+    Fronts are computed until they contain n points; the remaining points are on the last one.
     """
     number = np.zeros(len(points), dtype=np.int64)
     left = np.arange(len(points))
@@ -138,7 +141,7 @@ def _volume_of_three(points: Floats, corner: Floats) -> float:
 
 
 class Hypervolume:
-    """The hypervolume of points that come one by one; only what a point adds is computed."""
+    """Incremental hypervolume: only the contribution of each new point is computed."""
 
     def __init__(self, reference: ArrayLike) -> None:
         self.reference = np.asarray(reference, dtype=np.float64)

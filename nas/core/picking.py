@@ -1,4 +1,4 @@
-"""Which of the architectures that a search evaluated to take."""
+"""Selection among the evaluated architectures of a search."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from search_spaces.errors import Command, Option
 
 @dataclass(frozen=True)
 class Choice:
-    """How to choose: by one of `key`, `knee`, `top` and `all_pareto`, or the best within limits.
+    """How to select: by one of `key`, `knee`, `top` and `all_pareto`, or the best within limits.
 
-    The limits narrow what all but `key` choose from, which is everything evaluated, not the front alone. How good an
-    architecture is, is the first objective of the search that is evaluated.
+    Limits restrict the candidates of all but `key`. Candidates are all evaluated architectures, not only the front.
+    Quality is the first evaluated objective of the search.
 
     Args:
         key: the beginning of a key that only one has.
         knee: where the front of quality and the first cost bends most: with both axes scaled to the length of the
             front, the architecture farthest below the line between its ends.
-        top: so many of the best.
+        top: number of best architectures.
         all_pareto: the front of all objectives.
-        max: limits from above, as the user writes them, such as `latency:cpu=12ms`.
-        min: limits from below.
-        device: whose latency is meant, and whose front; also one that was profiled after the search.
+        max: upper limits as text, such as `latency:cpu=12ms`.
+        min: lower limits.
+        device: whose latency and front are used; may be profiled after the search.
     """
 
     key: str | None = None
@@ -44,7 +44,7 @@ class Choice:
     device: str | None = None
 
     def check(self) -> None:
-        """Raises InputError if there is not exactly one way to choose."""
+        """Raises InputError unless exactly one selection is given."""
         ways = {"key": self.key is not None, "knee": self.knee, "top": self.top is not None,
                 "all_pareto": self.all_pareto}
         given = [str(Option(name)) for name, is_given in ways.items() if is_given]
@@ -60,10 +60,10 @@ class Choice:
 
 
 def pick(run: RunDir, choice: Choice) -> tuple[SearchedRun, list[FrontEntry]]:
-    """What a search evaluated, and what was chosen of it: at least one, the best or the cheapest first.
+    """The evaluated architectures of a search, and the selected ones: at least one, the best or the cheapest first.
 
     Raises:
-        InputError: there is no search, the choice is none, or nothing meets the limits; says what is nearest.
+        InputError: there is no search, the selection is invalid, or nothing meets the limits; names the nearest.
     """
     choice.check()
     limits = parse_limits(choice.max, choice.min, tasks.get(run.config().task).metrics)
@@ -85,7 +85,7 @@ def pick(run: RunDir, choice: Choice) -> tuple[SearchedRun, list[FrontEntry]]:
 
 
 def by_key(entries: Sequence[FrontEntry], key: str, run: str) -> FrontEntry:
-    """The one whose key begins so. Raises InputError if there is none, or several."""
+    """The architecture whose key has this prefix. Raises InputError if there is none, or several."""
     matches = [entry for entry in entries if entry.arch.key.startswith(key)]
     if not matches:
         raise InputError(Option("key"), "no fully evaluated architecture within the limits of the search "
@@ -98,7 +98,7 @@ def by_key(entries: Sequence[FrontEntry], key: str, run: str) -> FrontEntry:
 
 
 def within(entries: Sequence[FrontEntry], limits: Sequence[Limit]) -> list[FrontEntry]:
-    """Those that meet all limits. Raises InputError if none does, with what comes nearest."""
+    """The architectures that meet all limits. Raises InputError with the nearest if there are none."""
     for limit in limits:
         if limit.measure.is_quality and not all(limit.measure.kind in entry.metrics for entry in entries):
             raise InputError(_option(limit), f"the search did not evaluate {limit.measure.name}; it knows "
@@ -110,7 +110,7 @@ def within(entries: Sequence[FrontEntry], limits: Sequence[Limit]) -> list[Front
 
 
 def _unmet(entries: Sequence[FrontEntry], limits: Sequence[Limit]) -> list[Fault]:
-    """What is nearest: for each limit that nothing meets, or else for those that nothing meets together."""
+    """The nearest values: for each limit that cannot be met, else for limits that cannot be met together."""
     reached = {limit: min((entry.value(limit.measure) for entry in entries), key=limit.excess) for limit in limits}
     says = f"none of the {len(entries):,} evaluated architectures has"
     alone = [limit for limit, value in reached.items() if not limit.holds(value)]
@@ -132,7 +132,7 @@ def _bound(limit: Limit, value: float) -> str:
 
 
 def best(entries: Sequence[FrontEntry], objectives: Sequence[Measure], n: int) -> list[FrontEntry]:
-    """The n best, the very best first; of equally good ones the cheaper."""
+    """The n best, best first; ties are broken by cost."""
     order = [_quality(objectives), *(measure for measure in objectives if not measure.is_quality)]
     costs = as_costs([[entry.value(measure) for measure in order] for entry in entries],
                      [measure.maximise for measure in order]).tolist()
@@ -141,7 +141,7 @@ def best(entries: Sequence[FrontEntry], objectives: Sequence[Measure], n: int) -
 
 
 def knee(entries: Sequence[FrontEntry], objectives: Sequence[Measure]) -> FrontEntry:
-    """Where the front of quality and the first cost bends most; of equals the cheapest.
+    """The knee of the front of quality and the first cost; of ties the cheapest.
 
     Raises:
         InputError: the objectives have no cost.
@@ -154,7 +154,7 @@ def knee(entries: Sequence[FrontEntry], objectives: Sequence[Measure]) -> FrontE
     points = as_costs([[entry.value(quality), entry.value(cost)] for entry in found], [quality.maximise, False])
     low, high = points.min(axis=0), points.max(axis=0)
     scaled = (points - low) / np.where(high > low, high - low, 1.0)
-    return found[int(np.argmin(scaled.sum(axis=1)))]  # the ends are (0, 1) and (1, 0): the sum tells the distance
+    return found[int(np.argmin(scaled.sum(axis=1)))]  # the ends are (0, 1) and (1, 0), so the sum measures the distance
 
 
 def _quality(objectives: Sequence[Measure]) -> Measure:

@@ -1,4 +1,4 @@
-"""How well latencies are predicted, and from which error on a profile is called good."""
+"""Quality of latency predictions, and the thresholds of a good profile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from search_spaces import Architecture
 BAND, DECODE_ERROR = 0.10, 0.10
 MOST_ERROR, LEAST_WITHIN, LEAST_TAU = 0.03, 0.98, 0.95
 FEWEST, ENOUGH = 12, 50
-"""Models that a verdict needs where all is well, and where something is not.
+"""Number of models needed for a verdict: good, and off.
 
 Of predictors with an error of 2 % on models whose latencies differ by up to a factor of 4, so many have a tau below
 0.95 by chance (1,000 simulations each): 22 % with 6 models, 28 % with 12, 21 % with 20, 12 % with 30, 2 % with 50.
@@ -58,13 +58,13 @@ def tau(x: Floats, y: Floats) -> float | None:
 def most_error(phase: str, noise_floor: float) -> float:
     """The largest mean error that is good: near the noise of measuring.
 
-    One token takes so little time that a runtime's own housekeeping shows, so decoding may miss by more.
+    One token takes so little time that runtime overhead is visible, so the threshold for decoding is larger.
     """
     return DECODE_ERROR if phase == "decode" else max(MOST_ERROR, 1.5 * noise_floor)
 
 
 def verdict(phase: str, n: int, predicted: Quality, noise_floor: float) -> str:
-    """`GOOD`, `OFF`, or `TOO_FEW` where n models cannot tell. Of decoding only the error counts."""
+    """`GOOD`, `OFF`, or `TOO_FEW` if n models are not enough. For decoding only the error counts."""
     limit = most_error(phase, noise_floor)
     ranked = phase == "decode" or (predicted.within >= LEAST_WITHIN and (predicted.tau or 0.0) >= LEAST_TAU)
     if predicted.mape <= limit and ranked and n >= FEWEST:

@@ -1,4 +1,4 @@
-"""What an architecture costs by every installed measure, on all devices at once."""
+"""Costs of an architecture by every installed measure, on all devices."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Prices:
         return PriceConditions(self.seq_len, device, measure.phase)
 
     def unmeasured_shares(self, measures: Sequence[Measure], archs: Sequence[Architecture]) -> Floats:
-        """The share of each value that rests on interpolated or estimated prices."""
+        """The share of each value that is based on interpolated or estimated prices."""
         columns = [measure.declared.unmeasured_shares(archs, self._at(measure)) for measure in measures]
         return np.stack(columns, axis=1) if columns else np.zeros((len(archs), 0))
 
@@ -55,7 +55,7 @@ class Prices:
         return dict(zip((measure.name for measure in known), self.unmeasured_shares(known, [arch])[0].tolist()))
 
     def by_role(self, arch: Architecture) -> list[float]:
-        """Where its cost is: for each stack the parameters and multiply-adds of each role."""
+        """Cost breakdown: for each stack the parameters and multiply-adds of each role."""
         sums = {(stack, role): [0.0, 0.0] for stack in arch.stacks for role in ROLES}
         for cost in unit_costs(arch, self.seq_len):
             role = "norm" if cost.step.role in LENGTHS else cost.step.role
@@ -72,7 +72,7 @@ class Prices:
         return self.devices[name]
 
     def measures(self, arch: Architecture) -> tuple[Measure, ...]:
-        """Every measure that an architecture has a price for: what is counted, and what the profiles know."""
+        """Every measure that an architecture has a price for: counted ones, and those of the profiles."""
         kinds = [kind for kind in registry().values() if not kind.why_not(arch)]
         found = [Measure(kind.name, maximise=kind.maximise) for kind in kinds if not kind.on_device]
         for name, device in self.devices.items():

@@ -16,10 +16,10 @@ class ProgressTask:
     """One piece of work with a known amount; this one is not shown."""
 
     def move(self, by: float = 1) -> None:
-        """So much more is done."""
+        """Advance by an amount."""
 
     def move_to(self, done: float) -> None:
-        """So much is done in total."""
+        """Set the completed amount."""
 
     def say(self, figures: str) -> None:
         """Show these figures from now on."""
@@ -65,7 +65,7 @@ class StageProgress:
         return ProgressTask()
 
     def training(self, what: str, steps: int, start: int = 0) -> TrainingProgress:
-        """Begin a training; the result is told of its steps."""
+        """Begin a training; returns its observer."""
         return TrainingProgress()
 
     def finish(self) -> None:
@@ -73,7 +73,7 @@ class StageProgress:
 
     @contextmanager
     def breakable(self) -> Iterator[None]:
-        """Work within it has no place to stop at: the first Ctrl-C ends it at once."""
+        """Context for work that cannot stop cleanly: the first Ctrl-C aborts it."""
         yield
 
     def stop(self) -> bool:

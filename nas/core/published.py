@@ -18,17 +18,17 @@ PARTS = {
     "attention": ("mixer", "cross"),
     "ffn": ("ffn",),
 }
-"""What a published figure counts -> the roles of the units in it."""
+"""Counted part of a published figure -> the roles of its units."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One published figure beside ours.
+    """One published figure and ours.
 
     Args:
         ours: in the unit of the publication.
         deviation: ours relative to the published figure; 0.01 is one percent more.
-        result: `pass` or `fail` where the figure has to be met, `info` where it does not.
+        result: `pass` or `fail` for figures that must match, else `info`.
     """
 
     number: PublishedNumber

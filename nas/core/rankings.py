@@ -1,8 +1,8 @@
-"""What predicts how good an architecture will be: the columns of `ranking.csv`, which `nas rank` writes."""
+"""Predictors of quality: the columns of `ranking.csv`, which `nas rank` writes."""
 
 from __future__ import annotations
 
 INHERITED, TRAINED, REPEAT, GROUP = "inherited_loss", "trained_loss", "repeat_loss", "group"
 PREDICTOR_WORDS = {INHERITED: "the supernet's loss", "params": "parameters",
                    "non_embedding_params": "parameters without embeddings", "macs": "MACs", "depth": "depth"}
-"""Every predictor, as a reader knows it."""
+"""Predictor -> its name in texts."""

@@ -1,4 +1,4 @@
-"""Whether a Ray cluster answers at an address, before Ray tries: it would try for minutes, and not hear Ctrl-C."""
+"""Checks that a Ray cluster answers at an address, because Ray itself would try for minutes and ignore Ctrl-C."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from search_spaces.errors import Option
 ANSWER_S = 5.0
 """Seconds within which a machine takes a connection, and within which it answers."""
 CONNECT_S = 120.0
-"""Seconds for all that Ray does to connect, such as to send packages; it waits for ever for what is no cluster."""
+"""Time limit for Ray's connection, including sending packages; Ray waits forever if there is no cluster."""
 _POLL_S = 0.2
 CLIENT = "ray://"
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
@@ -32,7 +32,7 @@ REMEDY = f"{START}, or use {Option('ray')} local"
 
 
 def check_answers(address: str) -> None:
-    """Raises InputError unless something that may be a Ray cluster answers at an address.
+    """Raises InputError unless a possible Ray cluster answers at an address.
 
     Args:
         address: `auto`, host:port, or ray://host:port.
@@ -72,12 +72,12 @@ def _found() -> str:
 
 
 def _why_not(host: str, port: int) -> str | None:
-    """Why nothing of Ray answers at a port; None if it may be a cluster."""
+    """Why no Ray cluster answers at a port; None if there may be one."""
     where = f"port {port} of {host}"
     try:
         with socket.create_connection((host, port), ANSWER_S) as connection:
             if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
-                return None  # it speaks after a handshake that is Ray's to make
+                return None  # it answers only after Ray's own handshake
             connection.sendall(_PREFACE)
             answer = connection.recv(9)
     except socket.gaierror:
@@ -92,7 +92,7 @@ def _why_not(host: str, port: int) -> str | None:
 
 
 def start_local(**settings: Any) -> None:
-    """Start a cluster on this machine. Ray takes SIGTERM for itself, which is given back.
+    """Start a cluster on this machine. Ray replaces the SIGTERM handler, which is restored.
 
     Its processes end with the thread that starts them: it has to be this one.
     """
@@ -107,7 +107,7 @@ def start_local(**settings: Any) -> None:
 
 
 def connect(address: str, **settings: Any) -> None:
-    """Connect with the cluster at an address, within a time. Ctrl-C and SIGTERM are heard meanwhile.
+    """Connect with the cluster at an address, within a time. Ctrl-C and SIGTERM are handled meanwhile.
 
     Raises:
         TimeoutError: it took longer.

@@ -1,4 +1,5 @@
-"""The machines of a Ray cluster: who leaves it while a stage runs is told on the screen, in the log and in the run."""
+"""Watches the machines of a Ray cluster: machines that leave during a stage are reported on the screen, in the log and
+in the run."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ import ray
 EVENTS = "events.jsonl"
 """In a run's folder: a line of JSON for everything that happened to the run beside its results."""
 LOOK_S, ANSWER_S = 5.0, 0.5
-"""Seconds between looks at which machines there are, and within which one takes a connection."""
+"""Seconds between checks of the machines, and time limit of a connection."""
 
 
 class NodeWarning(UserWarning):
@@ -24,7 +25,7 @@ class NodeWarning(UserWarning):
 
 
 class Nodes:
-    """Notices machines that die or are taken away.
+    """Detects machines that die or are removed.
 
     Args:
         folder: the run's, where it is recorded.
@@ -38,7 +39,7 @@ class Nodes:
         self._looked = time.monotonic()
 
     def look(self, now: bool = False) -> None:
-        """Tell of machines that left since the last look; ask Ray only now and then, unless `now`."""
+        """Report machines that left since the last check; rate-limited unless `now`."""
         if not now and time.monotonic() - self._looked < LOOK_S:
             return
         nodes = _nodes()
@@ -62,7 +63,7 @@ class Nodes:
 
 
 def _has_left(node: dict[str, Any]) -> bool:
-    """Whether a machine is dead to Ray, or will be: Ray counts missed heartbeats first, for a quarter of a minute."""
+    """Whether a machine is dead, or will soon be declared dead: Ray waits 15 s for missed heartbeats."""
     if not node["Alive"]:
         return True
     try:
@@ -70,13 +71,13 @@ def _has_left(node: dict[str, Any]) -> bool:
             return False
     except ConnectionRefusedError:
         return True
-    except (OSError, KeyError):  # perhaps a firewall, or a busy machine: Ray will tell
+    except (OSError, KeyError):  # perhaps a firewall or a busy machine: Ray decides
         return False
 
 
 def _nodes() -> list[dict[str, Any]]:
-    """Every machine that Ray knows; none where the connection is just breaking off."""
+    """Every machine that Ray knows; none if the connection is being lost."""
     try:
         return list(ray.nodes())  # type: ignore[no-untyped-call]
-    except Exception:  # Ray has many; whatever runs on the cluster tells of it
+    except Exception:  # Ray raises many types; the running call reports the error
         return []

@@ -1,4 +1,4 @@
-"""What a SPACE_OR_ARCH on the command line means: a space or an architecture, by name or from a file."""
+"""Resolves SPACE_OR_ARCH of the command line: a space or an architecture, by name or from a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path("runs")
 
 @dataclass(frozen=True)
 class Named:
-    """An architecture, what to call it, and the space it was drawn from where there is one."""
+    """An architecture, its display name, and the space it was sampled from, if any."""
 
     name: str
     arch: Architecture
@@ -33,11 +33,11 @@ def known_names() -> list[str]:
 def resolve(text: str) -> SearchSpace | Named:
     """The space or architecture a text names.
 
-    A shipped space, a published architecture, a YAML file (a space), a JSON file (an architecture), a folder that
-    holds `architecture.json`, or RUN/KEY: a subnet of a run, or an architecture on its front.
+    A shipped space, a published architecture, a YAML file (a space), a JSON file (an architecture), a folder with
+    `architecture.json`, or RUN/KEY: a subnet of a run, or an architecture on its front.
 
     Raises:
-        InputError: it is none of these; names the nearest that exist.
+        InputError: it is none of these; suggests similar names.
     """
     path = Path(text)
     if text in shipped_spaces():
@@ -59,7 +59,7 @@ def resolve(text: str) -> SearchSpace | Named:
 
 
 def pick(found: SearchSpace | Named, sample: int | None, smallest: bool, largest: bool) -> list[Named]:
-    """The architectures that options ask of a space: one, or its largest and smallest by default.
+    """The architectures selected by options: one, or by default the largest and smallest of a space.
 
     Raises:
         InputError: more than one option is given, or one is given for an architecture.
@@ -83,10 +83,10 @@ def pick(found: SearchSpace | Named, sample: int | None, smallest: bool, largest
 
 
 def sequence_length(found: SearchSpace | Named, seq_len: int | None, target_len: int | None) -> int:
-    """The length to count at: the one asked for, or 128, or the context where that is less.
+    """The sequence length for counting: the given one, or 128, or the context if shorter.
 
     Raises:
-        InputError: a length is below 1 or beyond the context, or a target is given to one that has none.
+        InputError: a length is below 1 or beyond the context, or a target length is given without a target.
     """
     model = found.arch if isinstance(found, Named) else found
     for option, length in (("seq_len", seq_len), ("target_len", target_len)):

@@ -1,4 +1,4 @@
-"""The folder of one run: what was asked, what was used, what came out. Every file is written whole or not at all."""
+"""The folder of one run: config, inputs and results. Every file is written atomically."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ ROOT = Path("runs")
 
 
 class _Start(BaseModel):
-    """How a training was started, as far as that is read again."""
+    """The fields of a start that are read again."""
 
     workers: int = 1
     ray: str | None = None
 
 
 class _Manifest(BaseModel):
-    """What is read of `manifest.json`; it holds more."""
+    """The fields that are read from `manifest.json`."""
 
     space_sha256: str = ""
     data_fingerprint: str = ""
@@ -44,11 +44,11 @@ SCHEMA_VERSION = 1
 
 
 def folder_of_run(name: str) -> Path:
-    """The folder that a run's name means: `runs/<name>`, or the path itself where it is one.
+    """The folder of a run: `runs/<name>`, or the path itself if it is one.
 
     Raises:
-        InputError: the name is not allowed, or that of a folder on the way which would have to be made. Folders that
-            are there already may be called anything.
+        InputError: the name is not allowed, or that of a parent folder that does not exist. Existing folders may have
+            any name.
     """
     path = Path(name)
     made = (each.name for each in path.parents if each.name and not each.exists())
@@ -71,19 +71,19 @@ class RunDir:
 
     @classmethod
     def create(cls, name: str, config: RunConfig) -> RunDir:
-        """A new run's folder with its config and space. Raises InputError if it exists or is not ours."""
+        """Create a run's folder with its config and space. Raises InputError if it exists or contains other files."""
         run = cls(name)
         run.check_free()
         text = space_text(config.space)
         run.path.mkdir(parents=True, exist_ok=True)
         with run.locked():
-            run.check_free()  # another process may have been quicker
+            run.check_free()  # another process may have created it
             write_text(run.path / "space.yaml", text)
             write_text(run.config_path, config.to_yaml())
         return run
 
     def check_free(self) -> None:
-        """Raises InputError if a new run cannot have this folder."""
+        """Raises InputError if this folder cannot be used for a new run."""
         if self.config_path.exists():
             raise InputError(str(self.path), f"exists; resume it with {Command('train', resume=self.name)}, or take "
                                              "another name")
@@ -102,18 +102,18 @@ class RunDir:
         return run
 
     def discard(self) -> None:
-        """Take back a run that could not be started, so that its name is free again."""
+        """Delete a run that could not be started, so that its name is free again."""
         for name in ("data", "ray", "tensorboard", "config.yaml", "space.yaml", "manifest.json", "metrics.csv",
                      ".failure.json", ".stop", ".lock"):
             delete(self.path / name)
-        with suppress(OSError):  # it holds something else
+        with suppress(OSError):  # it contains other files
             self.path.rmdir()
             if self.path.parent == ROOT:
                 ROOT.rmdir()
 
     @property
     def is_begun(self) -> bool:
-        """Whether anything was trained that would be lost without the run."""
+        """Whether the run contains training results."""
         rows = self.path / "metrics.csv"
         return (self.weights_path.exists() or (self.path / "checkpoints").exists()
                 or rows.is_file() and rows.read_bytes().count(b"\n") > 1)
@@ -133,7 +133,7 @@ class RunDir:
         return read_config(self.config_path)
 
     def space(self) -> SearchSpace:
-        """The space as the run's file has it; a task fits vocabulary and classes to the data.
+        """The space of the run's file; a task adapts vocabulary and classes to the data.
 
         Raises:
             InputError: the file was changed since: the run's weights would not fit it.
@@ -149,7 +149,7 @@ class RunDir:
         return hashlib.sha256((self.path / "space.yaml").read_bytes()).hexdigest()
 
     def read_manifest(self) -> dict[str, Any]:
-        """What went in; nothing where no stage has written it yet. Raises InputError for a damaged file."""
+        """The recorded inputs; empty if no stage has written them yet. Raises InputError for a damaged file."""
         path = self.path / "manifest.json"
         if not path.is_file():
             return {}
@@ -159,7 +159,7 @@ class RunDir:
         return data
 
     def write_manifest(self, facts: Mapping[str, Any], start: Mapping[str, Any]) -> None:
-        """Add a start to the manifest: where it was and with which versions, and what else the stage tells.
+        """Add a start to the manifest: machine, versions, and facts of the stage.
 
         Args:
             facts: what went in; what an earlier start wrote stays.
@@ -172,30 +172,30 @@ class RunDir:
         write_json(self.path / "manifest.json", {**facts, "starts": [*known.get("starts", ()), {**start, **here}]})
 
     def resume_command(self) -> Command:
-        """What resumes the run as it was last started."""
+        """The command that resumes the run as last started."""
         last = (self.read_manifest().get("starts") or [{}])[-1]
         on_ray = {"workers": last["workers"], "ray": last["ray"]} if last.get("workers", 1) > 1 else {}
         return Command("train", resume=self.name, **on_ray)
 
     def locked(self) -> AbstractContextManager[None]:
-        """Keep other processes from working on the run. Raises InputError if one does."""
+        """Lock the run against other processes. Raises InputError if it is locked."""
         return locked(self.path, "run")
 
 
 @contextmanager
 def locked(folder: Path, what: str) -> Iterator[None]:
-    """Keep other processes from working on a folder; the lock goes with the process, however it ends.
+    """Lock a folder against other processes; the lock is released when the process ends, however it ends.
 
-    What processes that were killed left in it is deleted.
+    Leftovers of killed processes in it are deleted.
 
-    `filelock` takes the same lock (flock), but up to version 3.29.7 a process that tries in vain empties the file (its
-    issue 591), and with it the name of the process that has the lock.
+    `filelock` takes the same lock (flock), but up to version 3.29.7 a failed attempt empties the file (its issue 591),
+    which contains the name of the owner.
 
     Args:
         what: the folder is of.
 
     Raises:
-        InputError: another process has it; says which.
+        InputError: another process holds the lock; names it.
     """
     import fcntl
 
@@ -215,18 +215,18 @@ def locked(folder: Path, what: str) -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     with whole(path) as temporary:
         temporary.write_text(text, "utf-8")
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """Write JSON whole or not at all."""
+    """Write JSON atomically."""
     write_text(path, json_text(data) + "\n")
 
 
 def json_text(data: Mapping[str, Any]) -> str:
-    """JSON for a reader: what is not finite is null, for JSON has no word for it."""
+    """Indented JSON; values that are not finite become null."""
     return json.dumps(_finite(data), indent=2, allow_nan=False)
 
 

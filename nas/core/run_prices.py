@@ -35,7 +35,7 @@ def load_prices(devices: Sequence[str], space: SearchSpace, run: RunDir) -> Pric
 
 
 def profile_input(device: str) -> str:
-    """What a search calls the profile of a device among its inputs."""
+    """The name of a device's profile among the inputs of a search."""
     return f"the profile of {device}"
 
 
@@ -50,7 +50,7 @@ def profile_digest(device: str) -> str | None:
 
 
 def digest(*paths: Path) -> str:
-    """The SHA-256 of files one after the other."""
+    """The SHA-256 of concatenated files."""
     found = hashlib.sha256()
     for path in paths:
         found.update(path.read_bytes())

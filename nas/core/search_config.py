@@ -1,4 +1,4 @@
-"""What a search was asked for, checked once and kept in the run's folder as `search.yaml`."""
+"""The settings of a search, checked once and stored in the run's folder as `search.yaml`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FREE = ("trials", "inputs")
 
 
 class SearchConfig(BaseModel):
-    """Everything that decides which architectures a search visits."""
+    """Everything that determines which architectures a search visits."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -42,7 +42,7 @@ class SearchConfig(BaseModel):
                                                                      "search")
 
     def to_yaml(self) -> str:
-        """The config as it is kept."""
+        """The text of the config file."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
     def measures(self, task: Task) -> tuple[Measure, ...]:
@@ -71,7 +71,7 @@ class SearchConfig(BaseModel):
 
 
 def changed(old: SearchConfig, new: SearchConfig) -> Iterator[Fault]:
-    """What a search cannot go on with: other settings, or other inputs, than it was started with."""
+    """Reasons why a search cannot be resumed: other settings or inputs than it was started with."""
     for difference in old.differences(new):
         yield Fault("", f"{difference}; to change it, restart with {Option('fresh')}")
     for name, digest in old.inputs.items():
@@ -82,7 +82,7 @@ def changed(old: SearchConfig, new: SearchConfig) -> Iterator[Fault]:
 
 
 def read_search(path: Path) -> SearchConfig:
-    """A search's config from its file. Raises InputError with everything that is wrong."""
+    """A search's config from its file. Raises InputError with all faults."""
     if not path.is_file():
         raise InputError(str(path.parent), f"has not been searched; run {Command('search', path.parent.name)}")
     return make_search(read_yaml(path), str(path))

@@ -1,4 +1,4 @@
-"""Stopping a stage: the user asks for it with Ctrl-C or a signal, and the stage ends with `Stopped`."""
+"""Stopping a stage: after Ctrl-C or a signal, the stage ends with `Stopped`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from search_spaces.errors import with_references
 Stop = Callable[[], bool]
 """Whether the user asked to stop."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What stops a command: Ctrl-C, a cluster that takes its machine back, a terminal that closes."""
+"""Signals that stop a command: Ctrl-C, preemption by a cluster, a closed terminal."""
 
 
 class Stopped(Exception):  # noqa: N818 - not an error
-    """The user stopped a stage. What was finished is kept; the same request again resumes it.
+    """The user stopped a stage. Finished work is kept; the same request resumes it.
 
     Args:
         says: how far it got, and the command that resumes it.

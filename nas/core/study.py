@@ -1,6 +1,6 @@
-"""The Optuna study of a search: sampled in memory, kept in a journal to which every finished trial is added once.
+"""The Optuna study of a search: sampled in memory, stored in a journal of finished trials.
 
-Nothing unfinished is ever on the disk, so a search that dies loses what it was about to evaluate and nothing else.
+Unfinished trials are never on disk, so a killed search loses only those.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REMEDY = f"restore the file, or restart with {Option('fresh')}"
 
 
 class _JournalLine(BaseModel):
-    """What is checked of a line before Optuna reads it, which takes every value as it comes."""
+    """Schema of a journal line, checked before Optuna reads it, which does not validate values."""
 
     op_code: int
     worker_id: str
@@ -48,7 +48,7 @@ class _JournalLine(BaseModel):
 
 
 class _Attributes(BaseModel):
-    """What a trial is kept with."""
+    """The attributes of a stored trial."""
 
     key: str
     costs: dict[str, Annotated[float, Field(allow_inf_nan=False)]]
@@ -59,7 +59,7 @@ class _Attributes(BaseModel):
 
 
 class Study:
-    """The trials of one search, here and on the disk.
+    """The trials of one search, in memory and on disk.
 
     Args:
         path: of the journal; made where it is missing.
@@ -67,7 +67,7 @@ class Study:
         maximise: whether more of an objective is better, for each.
 
     Raises:
-        InputError: the journal is damaged, or holds other objectives.
+        InputError: the journal is damaged, or has other objectives.
     """
 
     def __init__(self, path: Path, names: Sequence[str], maximise: Sequence[bool],
@@ -117,7 +117,7 @@ class Study:
         return self.memory.get_trials(deepcopy=False, states=done)
 
     def ask(self, sampler: BaseSampler, params: Mapping[str, Any] | None = None) -> Trial:
-        """A new trial: what the sampler proposes, or the parameters given."""
+        """A new trial, from the sampler or with the given parameters."""
         self.memory.sampler = sampler
         if params is not None:
             self.memory.enqueue_trial(dict(params))
@@ -157,7 +157,7 @@ def read_trials(path: Path, objectives: Sequence[Measure], space: SearchSpace) -
 
 
 def cut_back(path: Path) -> None:
-    """Take a last line that was not written to its end off a journal; Optuna could not go on after it."""
+    """Remove an incomplete last line from a journal; Optuna could not append after it."""
     if not path.is_file():
         return
     path.with_name(path.name + ".lock").unlink(missing_ok=True)  # of a process that was killed
@@ -179,6 +179,6 @@ def _open(path: Path, directions: Sequence[StudyDirection]) -> optuna.Study:
         return optuna.create_study(storage=storage, study_name=NAME, directions=list(directions), load_if_exists=True)
     except OSError:
         raise
-    except Exception as error:  # Optuna applies every line unchecked: what a damaged one leads to can be anything
+    except Exception as error:  # Optuna applies lines unchecked: a damaged one can raise anything
         says = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(str(path), f"is not a journal of a search ({shown(says)}); {REMEDY}") from None

@@ -1,8 +1,7 @@
-"""The folder of one subnet: a plain model with all that is known of it, for whoever uses, trains or ships it.
+"""The folder of one subnet: a plain model with its tokenizer, facts and model card.
 
 `architecture.json` and `model.safetensors` are the model, `tokenizer.json` makes its tokens, `metrics.json` holds the
-`Facts`, and `README.md` says it all to a reader. Every stage takes such a folder; those that change the model write
-another one.
+`Facts`, and `README.md` is the model card. Stages take such a folder; those that change the model write a new one.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ class _Frozen(BaseModel):
 
 
 class Made(_Frozen):
-    """One thing that was done to a model, and how good it was afterwards.
+    """One step of a model's history, and its metrics afterwards.
 
     Args:
-        settings: what it was done with, for a reader.
+        settings: settings of the step, for display.
         metrics: on the whole validation split.
     """
 
@@ -55,12 +54,12 @@ class Measured(_Frozen):
     predicted_ms: float | None
     measured_ms: float
     unmeasured_share: float = 0.0
-    """Of the predicted latency: what rests on interpolated or estimated prices."""
+    """Share of the predicted latency that is based on interpolated or estimated prices."""
     conditions: dict[str, Any] = Field(default_factory=dict)
 
 
 class SubnetFacts(_Frozen):
-    """What is known of a subnet beside its weights: the content of `metrics.json`.
+    """Facts about a subnet besides its weights: the content of `metrics.json`.
 
     Args:
         run: the folder of the run it came from, which has the data to train and judge it; empty for an imported model.
@@ -68,8 +67,8 @@ class SubnetFacts(_Frozen):
         scale: mean and standard deviation of the training labels, where the model predicts a number in units of these.
         made: what was done to it, oldest first; the last one's metrics are the model's own.
         costs: by the names a search has for them: params, macs, weight_bytes, latency:DEVICE, ...
-        unmeasured_share: by the names of latencies, the share that rests on interpolated or estimated prices; a
-            subnet that an older version extracted has none.
+        unmeasured_share: by the names of latencies, the share that is based on interpolated or estimated prices;
+            subnets of older versions have none.
         measured: by the names of latencies.
         exports: what was written beside the model by `nas export`, by format.
         specials: of an imported model, the ids of its special tokens: pad, bos, eos, and begin of a decoder. Its
@@ -101,11 +100,12 @@ class SubnetFacts(_Frozen):
         return bool(self.made) and self.made[0].stage == "import"
 
     def show(self, measure: Measure) -> str:
-        """A cost for a reader, marked where a part of it was not measured."""
+        """A cost as text, marked if partly unmeasured."""
         return measure.show(self.costs[measure.name], self.unmeasured_share.get(measure.name, 0.0))
 
     def then(self, made: Made, **changed: Any) -> SubnetFacts:
-        """The facts of what a stage made of the model; what was measured or exported before is another model's."""
+        """The facts after another step; earlier measurements and exports are dropped, because they belong to another
+        model."""
         return self.model_copy(update={"made": (*self.made, made), "measured": {}, "exports": {}, **changed})
 
 
@@ -133,7 +133,7 @@ class Subnet:
         return Transformer.from_pretrained(self.path, dropout=dropout)
 
     def tokenizer(self) -> Tokenizer:
-        """What makes its tokens. Raises InputError if the file is missing, damaged or of another vocabulary."""
+        """Its tokenizer. Raises InputError if the file is missing, damaged or of another vocabulary."""
         path = self.path / TOKENIZER
         try:
             found = Tokenizer.from_str(read_text(path, REMEDY))
@@ -161,7 +161,7 @@ class Subnet:
                                          "needed")
 
     def prepared(self) -> Prepared:
-        """The data it is trained and judged with. Raises InputError if they are gone or of another vocabulary."""
+        """Its training and validation data. Raises InputError if they are gone or of another vocabulary."""
         run = self.run()
         found = prepare(run)
         if found.tokenizer.get_vocab() != self.tokenizer().get_vocab():
@@ -181,7 +181,7 @@ class Subnet:
 
 def write_subnet(folder: Path, model: Transformer, tokenizer: Tokenizer, facts: SubnetFacts,
                  files: Mapping[str, str] | None = None) -> Subnet:
-    """Write a subnet's folder, whole or not at all.
+    """Write a subnet's folder atomically.
 
     Args:
         files: what else belongs to it, by name.
@@ -206,7 +206,7 @@ def write_subnet(folder: Path, model: Transformer, tokenizer: Tokenizer, facts: 
 
 
 def check_free(folder: Path) -> None:
-    """Raises InputError if a folder is there already, or cannot be made."""
+    """Raises InputError if a folder exists, or cannot be created."""
     if folder.exists():
         raise InputError(str(folder), f"exists; delete it, or name another folder with {Option('out')}")
     parent = next(each for each in folder.absolute().parents if each.exists())
@@ -216,7 +216,7 @@ def check_free(folder: Path) -> None:
 
 
 def subnets_in(run: Path) -> list[Path]:
-    """The folders of a run's subnets by name; what is still being written is none."""
+    """The folders of a run's subnets by name, without unfinished ones."""
     found = (path.parent for path in (run / SUBNETS).glob(f"*/{ARCHITECTURE}"))
     return sorted(folder for folder in found if not folder.name.startswith("."))
 
@@ -244,7 +244,7 @@ def _folder(name: str) -> Path:
 
 
 def _known(name: str) -> str:
-    """What there is instead of a subnet that is not."""
+    """A hint about existing subnets."""
     runs = known_runs()
     subnets = [f"{run}/{each.name}" for run in runs for each in subnets_in(ROOT / run)]
     said = [f"{what} here: {', '.join(known)}" for what, known in (("runs", runs), ("subnets", subnets)) if known]
@@ -253,9 +253,9 @@ def _known(name: str) -> str:
 
 
 def _named(key: str, there: Sequence[Path]) -> list[Path]:
-    """Those that a name means: the one called so, or keys that begin so with the same ending, or all that begin so.
+    """The matches of a name: the exact one, else keys with this prefix and suffix, else all with this prefix.
 
-    `7b9f` is what was extracted, though others were made of it; `7b9f-int8` is one of those.
+    `7b9f` is the extracted subnet even if others were derived from it; `7b9f-int8` is one of those.
     """
     begins, _, ends = key.partition("-")
     ways = ([each for each in there if each.name == key],
@@ -265,5 +265,5 @@ def _named(key: str, there: Sequence[Path]) -> list[Path]:
 
 
 def finite(metrics: dict[str, float]) -> dict[str, float | None]:
-    """Metrics as JSON has them: what is no finite number is none."""
+    """Metrics for JSON: values that are not finite become None."""
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}

@@ -1,4 +1,4 @@
-"""The finished trials of a search: which are feasible, the volume they cover, and what races saved."""
+"""The finished trials of a search: feasibility, hypervolume, and the work saved by early stopping."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nas.core.measures import Measure
 from nas.core.pareto import Hypervolume, as_costs
 
 UNMEASURED = "unmeasured_share"
-"""What files call the share of a cost that rests on interpolated or estimated prices; older ones have none."""
+"""Column of the share of a cost that is based on interpolated or estimated prices; older files lack it."""
 
 
 def is_feasible(trial: FrozenTrial) -> bool:
@@ -33,7 +33,7 @@ def hypervolumes(trials: Sequence[FrozenTrial], objectives: Sequence[Measure]) -
 
 
 def saved_by_races(trials: Sequence[FrozenTrial]) -> float:
-    """The share of all batches that races left out."""
+    """The share of all batches saved by early stopping."""
     seen = [(trial.user_attrs["key"], trial.user_attrs["seen"]) for trial in trials
             if trial.state == TrialState.COMPLETE]
     batches = dict(seen).values()

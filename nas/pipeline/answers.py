@@ -1,4 +1,4 @@
-"""From the user's files and a few answers to the options that `nas train --data` takes."""
+"""Turns the user's files and a few answers into the options of `nas train --data`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def data_of(paths: Sequence[str], options: Mapping[str, str], task: str | None, 
     """The options of files; asks only for what the files leave open, and checks that they can be read.
 
     Args:
-        options: what the user says of the data; it comes before what the files tell.
+        options: options given by the user; they override detection.
 
     Raises:
         InputError: the files cannot be read, or not for this task.
@@ -66,7 +66,7 @@ def _task(found: Guess, ask: Answer) -> str:
 
 
 def _columns(found: Guess, task: Task, ask: Answer, options: Mapping[str, str]) -> dict[str, str]:
-    """The column of every role of the task; asked for where several may be it."""
+    """The column of every role of the task; asks if several are possible."""
     if not found.picks:
         return {}
     picked: dict[str, str] = {}
@@ -86,7 +86,7 @@ def _columns(found: Guess, task: Task, ask: Answer, options: Mapping[str, str]) 
 
 
 def _checked(task: Task, data: dict[str, str], options: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The options with splits that can be read: one that was only found beside the training file may be left out."""
+    """The options with splits that can be read: one that was only found next to the training file may be dropped."""
     notes = [f"{split}: {data[split]}, found next to it" for split in SPLITS[1:]
              if split in data and split not in options]
     columns = [f"{role} is {data[role]!r}" for role in task.roles if role in data]

@@ -1,4 +1,4 @@
-"""What of a pipeline can be known to be wrong before its first stage, hours before the stage that would find it."""
+"""Checks a pipeline before its first stage, hours before the stage that would fail."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from supernet.train.recipe import Recipe
 
 Check = Callable[[PipelineConfig], Iterator[Fault]]
 PLACES = {"objective": "objectives"}
-"""Where in a file that stands which is called otherwise on the command line."""
+"""Keys of a config file that differ from the option names of the command line."""
 
 
 def faults(config: PipelineConfig, anew: bool = False, wrong: Collection[str] = ()) -> Iterator[Fault]:
-    """Everything that would end a stage, with its key in the file.
+    """All faults that would stop a stage, with their keys in the file.
 
     Args:
-        anew: whether a run of the same name is put aside first.
-        wrong: keys that are known to be wrong; what reads one of them is not checked.
+        anew: whether a run of the same name is set aside first.
+        wrong: keys already known to be wrong; checks that read them are skipped.
     """
     bad = set(wrong)
     for keys, check in (*CHECKS, *(NEW if anew or not _is_there(config) else OLD)):
@@ -62,7 +62,7 @@ def _training(config: PipelineConfig) -> Iterator[Fault]:
 
 
 def _data(config: PipelineConfig) -> Iterator[Fault]:
-    """What `prepare` would refuse: the data are read, by the same code."""
+    """Faults of the data, which are read by the same code as in `prepare`."""
     try:
         seed = config.run_config().training.seed
     except InputError:  # reported under training
@@ -76,7 +76,7 @@ def _folder(config: PipelineConfig) -> Iterator[Fault]:
 
 
 def _same_run(config: PipelineConfig) -> Iterator[Fault]:
-    """A run of another training is never put aside without being asked for."""
+    """A run with other settings is never set aside without a request."""
     folder = RunDir(config.run)
     try:
         differences = "; ".join(folder.config().differences(config.run_config()))
@@ -158,7 +158,7 @@ def _prices(config: PipelineConfig) -> Iterator[Fault]:
     """Every device that is named anywhere is profiled by this pipeline, or was before."""
     task, profiled = tasks.get(config.task), {folder_of(each.device) for each in config.devices}
     used: dict[str, tuple[str, ...]] = {}
-    with suppress(InputError):  # what cannot be read is told by itself
+    with suppress(InputError):  # unreadable devices are reported separately
         used["search"] = make_search({**config.search, "devices": ()}, "search").all_devices(task)
     for key, each in _picks(config):
         used[key] = (each.device,) if each.device else ()
@@ -180,7 +180,7 @@ def _retrain(config: PipelineConfig) -> Iterator[Fault]:
         return
     try:
         base = config.run_config().training
-    except InputError:  # told under training
+    except InputError:  # reported under training
         base = Recipe()
     try:
         recipe = make_config(part.request(""), base, subnet="", out="").training
@@ -201,7 +201,7 @@ def _export(config: PipelineConfig) -> Iterator[Fault]:
 
 
 def _refused(key: str, attempt: Callable[..., object], *given: object) -> Iterator[Fault]:
-    """What a call refuses of what stands at a key."""
+    """The faults that a call raises for the value at a key."""
     try:
         attempt(*given)
     except InputError as error:
@@ -209,7 +209,7 @@ def _refused(key: str, attempt: Callable[..., object], *given: object) -> Iterat
 
 
 def _moved(key: str, error: InputError) -> Iterator[Fault]:
-    """Faults of a part at their places in the file: an option of a stage is a key there."""
+    """Faults with keys of the file instead of option names."""
     named = error.where.strip("_").replace("-", "_") if isinstance(error.where, Option) else ""
     place = PLACES.get(named, named)
     other = "" if place or error.where == key.rpartition(".")[2] else error.where
@@ -226,7 +226,7 @@ def _as_keys(text: str) -> str:
 
 
 def in_file(path: str, stage: str, error: InputError) -> InputError:
-    """What a stage says of one of its options, at the place of that option in the file of the pipeline."""
+    """An error of a stage with keys of the pipeline's file instead of option names."""
     if not isinstance(error.where, Option):
         return error
     return type(error)(path, _moved(SECTIONS.get(stage, ""), error))
@@ -245,7 +245,7 @@ CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
 """Each with the keys that it reads, those it builds on before it."""
 NEW: tuple[tuple[tuple[str, ...], Check], ...] = (
     (("run",), _folder), (("task", "space"), _family), (("data", "task"), _data))
-"""Of a run that is made."""
+"""Checks for a new run."""
 OLD: tuple[tuple[tuple[str, ...], Check], ...] = (
     (("run", "space", "task", "data", "training"), _same_run), (("task", "space"), _family))
-"""Of one that is there: its data are in its folder, the files they came from may be gone."""
+"""Checks for an existing run: its data are in its folder, and the original files may be gone."""

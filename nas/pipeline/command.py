@@ -1,4 +1,4 @@
-"""`nas run`: go through the stages, skip what is done, go on with what was begun, and tell how long each took."""
+"""`nas run`: runs the stages, skips finished ones, resumes started ones, and reports durations."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from search_spaces import InputError
 
 Does = Literal["done", "resume", "run", "run again"]
 BEGINS = {"done": "skipped, already done", "resume": "resuming", "run": "running", "run again": "running again"}
-"""What is said when it is a stage's turn."""
+"""Message at the start of a stage."""
 VIEWS: dict[type, Callable[[Any], RenderableType]] = {
     Feasibility: feasibility_table, SearchResult: search_table, ExtractResult: extract_table,
     ProfileResult: profile_table, Exported: export_table, MeasureResult: measure_table,
@@ -54,7 +54,7 @@ VIEWS: dict[type, Callable[[Any], RenderableType]] = {
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """A stage of a plan, and what will become of it."""
+    """A stage of a plan, and its planned action."""
 
     stage: Stage
     inputs: str
@@ -63,14 +63,14 @@ class PlannedStage:
 
 @dataclass(frozen=True)
 class PipelinePlan:
-    """What a call would do."""
+    """The plan of a call."""
 
     config: PipelineConfig
     record: PipelineRecord
     steps: tuple[PlannedStage, ...]
 
     def rows(self) -> list[dict[str, Any]]:
-        """For a program: each stage, what becomes of it, and how long that may take."""
+        """Data for JSON output: each stage, its action and estimated duration."""
         guesses = estimates(self.config) if any(step.does != "done" for step in self.steps) else {}
         return [{"stage": step.stage.name, "does": step.does, "seconds": self._seconds(step, guesses)}
                 for step in self.steps]
@@ -85,7 +85,7 @@ class PipelinePlan:
 
 
 def make_plan(config: PipelineConfig, first: str | None = None) -> PipelinePlan:
-    """What would be done, from the stage `first` on anew. Raises InputError."""
+    """The plan; stages from `first` on are repeated. Raises InputError."""
     again = after(first) if first is not None else []
     record, steps = PipelineRecord(RunDir(config.run).path), []
     digests: dict[str, str] = {}
@@ -110,7 +110,7 @@ def _does(stage: Stage, inputs: str, record: PipelineRecord, again: bool) -> Doe
 
 
 def run(path: str, first: str | None, dry: bool, console: Console) -> PipelinePlan | Done:
-    """Do all stages of a config's file, or tell what would be done.
+    """Run all stages of a config file, or print the plan.
 
     Raises:
         InputError: the file or a stage's input is wrong.
@@ -148,7 +148,7 @@ def _lines(texts: Iterable[str]) -> RenderableType:
 
 
 def _do(step: PlannedStage, record: PipelineRecord, work: PipelineState) -> float:
-    """One stage; the seconds it took in this call. What was made before a kill is kept."""
+    """Run one stage; returns its seconds in this call. Results from before a kill are kept."""
     name, start = step.stage.name, time.monotonic()
     known = record.get(name)
     if known is not None:
@@ -171,13 +171,13 @@ def _do(step: PlannedStage, record: PipelineRecord, work: PipelineState) -> floa
 
 
 def plan_data(plan: PipelinePlan) -> dict[str, Any]:
-    """What would be done, for a program."""
+    """The plan for JSON output."""
     rows = plan.rows()
     return {"plan": rows, "seconds": sum(row["seconds"] for row in rows)}
 
 
 def plan_table(plan: PipelinePlan) -> RenderableType:
-    """What would be done, for a reader."""
+    """The plan as a table."""
     made, total = table("stage", "action", "about", right=("about",)), 0.0
     for row in plan.rows():
         made.add_row(row["stage"], row["does"], shown_time(row["seconds"]))

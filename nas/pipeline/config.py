@@ -1,4 +1,4 @@
-"""What the file of a whole pipeline holds: every stage's settings. `reading.py` reads it, `checking.py` checks it."""
+"""The schema of a pipeline file: the settings of every stage. `reading.py` reads it, `checking.py` checks it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DevicePart(_Part):
 
 
 class PickPart(_Part):
-    """Which architectures go on from the search; see nas extract."""
+    """Which architectures to extract after the search; see nas extract."""
 
     max: tuple[str, ...] = Field((), description="upper limits, such as latency:cpu=12ms; selects the best within them")
     min: tuple[str, ...] = Field((), description="lower limits")
@@ -36,7 +36,7 @@ class PickPart(_Part):
     device: str | None = Field(None, description="device whose front is used")
 
     def choice(self) -> Choice:
-        """The same as the extraction takes it. Raises InputError if it is not one way to choose."""
+        """The selection for the extraction. Raises InputError unless exactly one is given."""
         found = Choice(knee=self.knee, top=self.top, all_pareto=self.all_pareto, max=self.max, min=self.min,
                        device=self.device)
         found.check()
@@ -44,7 +44,7 @@ class PickPart(_Part):
 
 
 class RetrainPart(_Part):
-    """How what was picked is trained on its own; see nas retrain."""
+    """How selected subnets are retrained; see nas retrain."""
 
     init: Literal["inherit", "scratch"] = Field("inherit", description="initial weights")
     teacher: str = Field("supernet", description="supernet, none, or a subnet's folder")
@@ -65,7 +65,7 @@ class RetrainPart(_Part):
 
 
 class ExportPart(_Part):
-    """A format to ship; see nas export."""
+    """An export format; see nas export."""
 
     format: str = Field(description="onnx, executorch, torch-export or huggingface")
     int8: bool = Field(False, description="quantised")

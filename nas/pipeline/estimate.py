@@ -1,4 +1,4 @@
-"""About how long stages take: the data are prepared, a little of each stage is tried on them; nothing is kept."""
+"""Estimates the duration of stages: prepares the data and runs a small part of each stage; keeps nothing."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from supernet.train.step import Trainer
 from supernet.train.strategy import Fixed
 
 STEPS, TRY_S, MOST_STEPS = 4, 1.0, 40
-"""Steps that are tried at least, after one that does not count; seconds for more of them; steps at most."""
+"""Minimum number of trial steps after a warm-up step; seconds for more of them; maximum number."""
 ARCHS = 4
-"""Architectures that evaluations and retrainings are tried on."""
+"""Number of architectures for estimating evaluations and retrainings."""
 TAUGHT = 1.5
-"""How much longer a step takes with a teacher, which reads every batch too."""
+"""Slowdown of a step with a teacher."""
 SOME, EXTRACT_S = 50, 1.0
-"""Validation examples that tell how long all of them take; seconds of an extraction beside them."""
+"""Validation examples for estimating the duration of all; seconds of an extraction besides evaluation."""
 SEARCH_S, PROPOSAL_S = 5.0, 0.05
 """Seconds of looking for feasible architectures before a search, and of proposing one."""
 EXPORT_S, MEASURE_S, MODEL_S, REPORT_S, ROOFLINE_S, KNOWN_S = 5.0, 3.0, 2.0, 2.0, 5.0, 2.0
-"""What cannot be tried beforehand: a format of a model; a device to measure on, and each model on it; the report;
-an estimated device; a device that is profiled already. On two cores 4 models took 5.6 s on `cpu`, 2 models 10 s on
-`cpu-onnxruntime` and 9.6 s to export as ONNX, a report 1.6 s."""
+"""Seconds of work that cannot be tried beforehand: a format of a model; a device to measure on, and each model on it;
+the report; an estimated device; a device that is profiled already. On two cores 4 models took 5.6 s on `cpu`, 2 models
+10 s on `cpu-onnxruntime` and 9.6 s to export as ONNX, a report 1.6 s."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What the stages are tried on."""
+    """The data and models for estimates."""
 
     config: PipelineConfig
     task: Task

@@ -1,4 +1,4 @@
-"""`nas init`: a commented config of a pipeline, from a look at the user's files and the answers to a few questions."""
+"""`nas init`: writes a commented pipeline config from the user's files and a few answers."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ NO_DATA = f"data: {{}}                       # the bundled sample data, or your 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked.
+    """A question of `nas init`.
 
     Args:
         key: the option that answers it.
-        default: the answer of who gives none.
-        allowed: the answers to offer; others that pass the check are taken as well.
-        check: raises InputError for an answer that cannot be.
-        note: what to know before answering.
+        default: the default answer.
+        allowed: the offered answers; others that pass the check are accepted, too.
+        check: raises InputError for an invalid answer.
+        note: information to print before the question.
     """
 
     key: str
@@ -92,7 +92,7 @@ Ask = Callable[[Question], str]
 
 @dataclass(frozen=True)
 class Given:
-    """What the user said beforehand: files and options of the data, and answers by the key of a question."""
+    """Input from the command line: files and options of the data, and answers by the key of a question."""
 
     paths: tuple[str, ...] = ()
     data: Mapping[str, str] = field(default_factory=dict)
@@ -161,7 +161,7 @@ def _fits(task: Task, name: str) -> bool:
 
 
 def _device_question() -> Question:
-    """Offers the devices that can be used here; says why the others cannot."""
+    """Offers the available devices; says why the others are not available."""
     rows = [row for row in list_devices(DevicesRequest(), StageProgress()) if row["shipped"]]
     there = tuple(row["name"] for row in rows if row["available"])
     contact = f"not contacted; {shell_command(Command('devices', check=True))} does"
@@ -192,7 +192,7 @@ def _text(path: Path, answers: Mapping[str, str], data: Mapping[str, str]) -> st
 
 
 def _written(text: str) -> str:
-    """A text as YAML has it: in quotes where it would be read as something else."""
+    """A text in YAML, quoted if it would be read as another type."""
     try:
         same = yaml.safe_load(f"run: {text} # a comment") == {"run": text}
     except yaml.YAMLError:

@@ -1,4 +1,4 @@
-"""What a pipeline ends with: how good and how fast each model is that it made, and how long the stages took."""
+"""Results of a pipeline: quality and latency of each model, and the duration of the stages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Done:
     report: Path
 
     def to_dict(self) -> dict[str, Any]:
-        """For a program."""
+        """Data for JSON output."""
         return {"stages": [{"stage": name, "seconds": seconds} for name, seconds in self.took],
                 "shipped": list(self.shipped), "plain": list(self.plain), "report": str(self.report)}
 
@@ -67,7 +67,7 @@ def models_table(shipped: Sequence[Subnet], plain: Sequence[Subnet]) -> Renderab
 
 
 def comparisons(shipped: Sequence[Subnet], plain: Sequence[Subnet]) -> Iterator[str]:
-    """What each picked model gains and loses against each plain one, in the first metric and the first latency."""
+    """Differences of each selected model to each plain one, in the first metric and the first latency."""
     if plain:
         yield "picked: found by the search; from scratch: the space's smallest and largest, trained as plain models"
     for each, other in ((each, other) for each in shipped for other in plain):

@@ -1,4 +1,4 @@
-"""Read the file of a pipeline and check it: all that is wrong is told at once."""
+"""Reads and checks a pipeline file; reports all faults together."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from search_spaces.errors import did_you_mean
 from search_spaces.files.reading import MOST_YAML_BYTES, parse_yaml, read_text
 
 NEEDED = {"run": "first", "space": "lm-tiny", "task": "lm"}
-"""Stand for what is missing while the rest is checked; nothing that reads them is."""
+"""Placeholders for missing keys while the rest is checked; checks that read them are skipped."""
 PARTS: dict[str, type[BaseModel]] = {"devices": DevicePart, "pick": PickPart, "retrain": RetrainPart,
                                      "export": ExportPart}
 
 
 def read_pipeline(path: Path, anew: bool = False) -> PipelineConfig:
-    """A config from its file, checked. Raises InputError with everything that is wrong.
+    """A config from its file, checked. Raises InputError with all faults.
 
     Args:
-        anew: whether a run of the same name is put aside first.
+        anew: whether a run of the same name is set aside first.
     """
     if not path.exists():
         raise InputError(str(path), "does not exist; nas init writes one")
@@ -31,7 +31,7 @@ def read_pipeline(path: Path, anew: bool = False) -> PipelineConfig:
 
 
 def parse_pipeline(text: str, where: str, anew: bool = False) -> PipelineConfig:
-    """A config from its text, checked. Raises InputError with everything that is wrong."""
+    """A config from its text, checked. Raises InputError with all faults."""
     data, found = parse_yaml(text, where), list[Fault]()
     try:
         config = PipelineConfig.model_validate(data)
@@ -45,7 +45,7 @@ def parse_pipeline(text: str, where: str, anew: bool = False) -> PipelineConfig:
 
 
 def _rest(data: object, where: str, found: list[Fault]) -> PipelineConfig:
-    """A config of what is not wrong so far. Raises InputError if there is none."""
+    """A config of the valid parts. Raises InputError if there is none."""
     wrong = {fault.key.partition(".")[0] for fault in found}
     kept = {key: value for key, value in data.items() if str(key) not in wrong} if isinstance(data, dict) else None
     try:

@@ -1,4 +1,4 @@
-"""What of a pipeline is done: `pipeline.json` in the run's folder, written whole after every change."""
+"""The progress of a pipeline: `pipeline.json` in the run's folder, written atomically after every change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Entry(BaseModel):
 
     Args:
         inputs: digest of everything that decides it.
-        state: `again` where what is there has to be put aside first.
+        state: `again` if existing results must be set aside first.
         output: folders of subnets that it made.
     """
 
@@ -48,17 +48,17 @@ class PipelineRecord:
             _File()
 
     def get(self, stage: str) -> Entry | None:
-        """What is known of a stage."""
+        """The entry of a stage."""
         return self._file.stages.get(stage)
 
     def put(self, stage: str, entry: Entry) -> None:
-        """Keep what is known of a stage."""
+        """Store the entry of a stage."""
         self._file.stages[stage] = entry
         if self.path.parent.is_dir():
             write_json(self.path, self._file.model_dump())
 
     def again(self, stages: Iterable[str]) -> None:
-        """Have stages done anew."""
+        """Mark stages to be repeated."""
         for stage in stages:
             known = self.get(stage)
             if known is not None:

@@ -1,4 +1,4 @@
-"""The stages of a pipeline: what each depends on, how it is done, and how it is made to be done anew."""
+"""The stages of a pipeline: dependencies, how to run them, and how to set their results aside."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class PipelineState:
 
     @property
     def picked(self) -> tuple[str, ...]:
-        """The folders that are shipped: retrained where that was asked for."""
+        """The folders of the final subnets, retrained if requested."""
         return self.subnets.get("retrain") or self.subnets.get("extract", ())
 
     @property
     def plain(self) -> tuple[str, ...]:
-        """The folders of what they are compared with."""
+        """The folders of the models for comparison."""
         return self.subnets.get("plain", ())
 
 

@@ -1,1 +1,1 @@
-"""The stages, one folder each: request.py (what can be asked), run.py (does it), view.py (what a person sees)."""
+"""The stages, one folder each: request.py (arguments), run.py (the work), view.py (terminal output)."""

@@ -27,7 +27,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class _Index(BaseModel):
-    """What is read of `data.json`; it holds more."""
+    """The fields that are read from `data.json`."""
 
     options: dict[str, Any]
     files: dict[str, str]

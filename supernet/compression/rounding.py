@@ -120,7 +120,7 @@ def to_int4(weight: Tensor, group: int, axis: int = 1) -> tuple[Tensor, Tensor, 
     groups = F.pad(rows, (0, -rows.shape[-1] % group))  # every range contains 0
     groups = torch.unflatten(groups, -1, (-1, group))
     low, high = groups.amin(-1).clamp(max=0), groups.amax(-1).clamp(min=0)
-    step = ((high - low) / (LEVELS - 1) * (1 + 2**-10)).clamp(min=2**-14).half()  # not rounded down to 11 bits
+    step = ((high - low) / (LEVELS - 1) * (1 + 2**-10)).clamp(min=2**-14).half()  # never rounded down
     zero = (-low / step.float()).round()
     q = (groups / step.float()[..., None] + zero[..., None]).round().clamp(0, LEVELS - 1)
     return pack(q.flatten(-2)[..., : rows.shape[-1]]), step, pack(zero)

@@ -1,4 +1,4 @@
-"""Measures: what a search can minimise, maximise or limit. One file each; README.md says what such a file holds."""
+"""Measures: what a search can minimise, maximise or limit. One file each; see README.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a measure of architectures declares: how its values are priced, written and shown.
+"""The declaration of a measure: how its values are computed, parsed and shown.
 
 One file of this folder is one measure: a subclass of `MeasureKind` and an instance of it. Parsing, limits, tables, the
-files of a search, the report and the model card read this declaration; none of them knows a measure by its name.
+files of a search, the report and the model card read this declaration; none of them refers to a measure by name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"([-+]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([a-zµ]
 
 @dataclass(frozen=True)
 class PriceConditions:
-    """What a price is for.
+    """The conditions of a price.
 
     Args:
         seq_len: tokens of the sequence.
@@ -57,17 +57,17 @@ class MeasureKind(ABC):
     Args:
         name: as users write it; unique among all installed measures.
         label: as a reader knows it.
-        unit: that values are in, as it is shown: `ms`, `B`, or empty for a count.
-        units: what a user may write behind a value, in lower case, and how many units of a value that is.
-        prefixes: whether k, M and G are shown for thousands, millions and milliards.
+        unit: unit of values as shown: `ms`, `B`, or empty for a count.
+        units: suffixes that a user may write after a value, in lower case, and their factors.
+        prefixes: whether k, M and G are shown for thousands, millions and billions.
         decimals: that a bound is rounded to.
         maximise: whether more is better.
         on_device: whether it belongs to a device, and is written `NAME:DEVICE`.
         phases: that it has on a device, written `NAME:DEVICE:PHASE`; prefill is the default and left out.
         of_length: whether it is of a sequence, so that its length matters.
-        partly_unmeasured: whether a share of a value may rest on prices that were interpolated or estimated.
-        place: of it among the others; those of one place are in the order of their names.
-        summarised: whether tables of architectures show it though nobody asked for it.
+        partly_unmeasured: whether a share of a value may be based on interpolated or estimated prices.
+        place: sort order among the others; ties are sorted by name.
+        summarised: whether tables of architectures always show it.
         superlative: of the architecture with the least of it, `fastest`; empty for `least` and the label.
     """
 
@@ -88,7 +88,7 @@ class MeasureKind(ABC):
 
     @property
     def of_weights(self) -> bool:
-        """Whether models of one architecture can differ in it."""
+        """Whether it depends on the weights of a model, not only on the architecture."""
         return type(self).price_model is not MeasureKind.price_model
 
     @abstractmethod
@@ -96,11 +96,11 @@ class MeasureKind(ABC):
         """The value of an architecture. Raises InputError if a price is missing."""
 
     def price_many(self, archs: Sequence[Architecture], at: PriceConditions) -> Floats:
-        """The values of architectures; overridden where many are faster together."""
+        """The values of architectures; overridden if batches are faster."""
         return np.array([self.price(arch, at) for arch in archs], dtype=np.float64)
 
     def price_model(self, model: Transformer, at: PriceConditions) -> float:
-        """The value of a model with its weights; overridden where it depends on how these are kept."""
+        """The value of a model with its weights; overridden if it depends on their storage."""
         return self.price(model.arch, at)
 
     def unmeasured_shares(self, archs: Sequence[Architecture], at: PriceConditions) -> Floats:
@@ -133,14 +133,14 @@ class MeasureKind(ABC):
         return f"{value:.{self.decimals}f} {self.unit}".rstrip()
 
     def show_bound(self, value: float, above: bool) -> str:
-        """A value that is still reached when it is typed in as a limit: rounded up, or down where `above`."""
+        """A value as text that is still met when used as a limit: rounded up, or down if `above`."""
         scale = 10.0**self.decimals
         whole = math.floor(value * scale) if above else math.ceil(value * scale)
         return f"{whole / scale:,.{self.decimals}f}{self.unit}"
 
 
 class QualityKind(MeasureKind):
-    """A metric of a task, which an evaluation finds; nothing of it is priced."""
+    """A metric of a task, which must be evaluated."""
 
     units, prefixes, decimals = PLAIN, False, 3
 

@@ -16,7 +16,7 @@ def parse_measure(text: str, metrics: Mapping[str, bool], where: str = OBJECTIVE
     """A measure by its name.
 
     Args:
-        metrics: what the task reports, and whether more of it is better.
+        metrics: metrics of the task, and whether more is better.
         where: the option it was given in.
 
     Raises:

@@ -1,6 +1,6 @@
-"""The installed measures: the files beside this one, and a user's own.
+"""The installed measures: the files of this folder, and those of users.
 
-Those come from packages, through the entry-point group `nas.measures`, or from single files: see
+User measures come from packages, through the entry-point group `nas.measures`, or from single files: see
 `search_spaces.plugins`.
 """
 

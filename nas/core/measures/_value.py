@@ -9,7 +9,7 @@ from nas.core.measures._base import MeasureKind, QualityKind
 from nas.core.measures._registry import registry
 
 MARK = "~"
-"""Stands before a value that rests on prices of units that were not measured."""
+"""Prefix of a value that is based on prices of unmeasured units."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Measure:
 
     @property
     def is_quality(self) -> bool:
-        """Whether it has to be evaluated; anything else is looked up."""
+        """Whether it must be evaluated; other measures are looked up."""
         return self.kind not in registry()
 
     def show(self, value: float, unmeasured: float = 0.0) -> str:
@@ -62,20 +62,20 @@ class Measure:
         return f"{MARK if unmeasured > 0 else ''}{self.declared.show(value)}"
 
     def show_bound(self, value: float, above: bool) -> str:
-        """A value that is still reached when it is typed in as a limit: rounded up, or down where `above`."""
+        """A value as text that is still met when used as a limit: rounded up, or down if `above`."""
         return self.declared.show_bound(value, above)
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A measure that has to stay at or below a value, or at or above it."""
+    """An upper or lower bound of a measure."""
 
     measure: Measure
     value: float
     at_least: bool = False
 
     def excess(self, value: float) -> float:
-        """How far a value is beyond the limit, relative to it: it holds where this is at most 0."""
+        """Relative excess of a value over the limit; the limit is met if this is at most 0."""
         over = (self.value - value) if self.at_least else (value - self.value)
         return over / abs(self.value) if self.value else over
 
@@ -93,5 +93,5 @@ def devices_of(measures: Collection[Measure]) -> tuple[str, ...]:
 
 
 def summarised() -> list[Measure]:
-    """The measures that tables of architectures show though nobody asked for them."""
+    """The measures that tables of architectures always show."""
     return [Measure(kind.name, maximise=kind.maximise) for kind in registry().values() if kind.summarised]

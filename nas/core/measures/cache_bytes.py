@@ -1,4 +1,4 @@
-"""The measure `cache_bytes`: what decoding remembers of one sequence."""
+"""The measure `cache_bytes`: size of the decoding cache of one sequence."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ CACHE_BYTES = CacheBytes()
 
 
 def cache_bytes(arch: Architecture, length: int | None = None) -> int:
-    """What the decoder's sub-layers remember of a sequence of `length` tokens, by default of the whole context.
+    """Cache size of the decoder's sub-layers for `length` tokens, by default for the whole context.
 
-    Layers that share weights remember for themselves. A seq2seq model reads a source of the same length; the encoder's
-    output is not counted, as cross-attention keeps the keys and values of it and does not read it again.
+    Layers that share weights have separate caches. A seq2seq model reads a source of the same length; the encoder's
+    output is not counted, because cross-attention caches its keys and values instead.
 
     Raises:
         InputError: the length exceeds the context, or a block cannot continue a sequence.
@@ -51,5 +51,5 @@ def cache_bytes(arch: Architecture, length: int | None = None) -> int:
 
 @lru_cache(maxsize=100_000)
 def _unit_bytes(unit: Unit, length: int) -> int:
-    """By the shapes that the unit's own module declares."""
+    """Computed from the state shapes that the unit's module declares."""
     return sum(math.prod(shape) for shape in state_shapes(unit, 1, length)) * torch.float32.itemsize

@@ -1,4 +1,4 @@
-"""The measure `weight_bytes`: what the weights take."""
+"""The measure `weight_bytes`: size of the weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from supernet.pretrained import stored
 
 
 class WeightBytes(MeasureKind):
-    """Bytes of the weights: in float32, or as a compressed model keeps them."""
+    """Bytes of the weights: in float32, or as a compressed model stores them."""
 
     name, label, unit, units, place = "weight_bytes", "bytes of weights", "B", BYTES, 2
 

@@ -1,4 +1,4 @@
-"""Workloads compiled to files: in several processes, and once, for files are kept and found again by their content."""
+"""Compiles workloads to files in several processes, once each: files are cached by content."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from search_spaces.files.reading import read_table
 
 POLL_S = 0.2
 _compiled: list[str] = []
-"""What this process has compiled."""
+"""Workloads compiled by this process."""
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled workload, what the runtime said of it, and how long it took.
+    """A compiled workload, facts from the runtime, and the compile time.
 
     Args:
         first: whether it was the first of its process, which imports the runtime's libraries as well.
@@ -56,7 +56,7 @@ class Compiler:
         self.settings = json.dumps(settings, sort_keys=True)
 
     def file(self, workload: Workload) -> str:
-        """Where a workload's file stands in the folder: another one where the settings or its code are others."""
+        """The path of a workload's file; depends on the settings and the source code."""
         key = hashlib.sha256((self.settings + sources.of_kinds(workload.kinds)).encode()).hexdigest()[:12]
         return f"models/{workload.name}-{key}{runtimes.get(self.device.runtime).SUFFIX}"
 
@@ -66,14 +66,14 @@ class Compiler:
         try:
             data = read_table(path.with_suffix(".json"))
             return self._compiled(workload, data) if path.is_file() else None
-        except (InputError, ValueError, KeyError, TypeError):  # it is compiled again
+        except (InputError, ValueError, KeyError, TypeError):  # recompiled
             return None
 
     def _compiled(self, workload: Workload, data: dict[str, Any]) -> Compiled:
         return Compiled(Model(workload.name, data["file"], data["inputs"]), data["facts"], float(data["seconds"]))
 
     def compile(self, workload: Workload) -> Compiled:
-        """Compile one workload here. Raises InputError that names it where the runtime cannot take it."""
+        """Compile one workload in this process. Raises InputError that names it if the runtime does not support it."""
         known = self.known(workload)
         if known is not None:
             return known
@@ -93,7 +93,7 @@ class Compiler:
     def compile_all(self, workloads: Sequence[Workload], done: Callable[[Compiled | None], None],
                     stop: Callable[[], bool], more: Callable[[], bool] = lambda: True, least: int | None = None,
                     pool: FreshPool | None = None) -> dict[str, Compiled]:
-        """Compile many, in their order; gives fewer where `stop` or `more` says so.
+        """Compile many, in order; returns fewer if `stop` or `more` ends it.
 
         Args:
             done: called after each, with what was compiled; with None if it was known.
@@ -114,7 +114,7 @@ class Compiler:
 
     def _in_processes(self, workloads: Sequence[tuple[Workload, bool]], stop: Callable[[], bool],
                       more: Callable[[], bool], pool: FreshPool) -> Iterator[tuple[str, Compiled]]:
-        """Never more are started than there are processes: what is started is finished."""
+        """Starts no more workloads than processes, because started ones are always finished."""
         todo, running = deque(workloads), dict[Future[Compiled], str]()
         try:
             while not stop():
@@ -138,7 +138,7 @@ def processes() -> int:
 
 
 def quiet() -> None:
-    """One thread each."""
+    """Use one thread per process."""
     import torch
 
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Fresh processes for work of our own: they do not run the user's script again."""
+"""Worker processes that do not run the user's script again."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Result = TypeVar("Result")
 
 
 class FreshPool(ProcessPoolExecutor):
-    """Processes that start with nothing but what they are given.
+    """A pool of isolated processes.
 
-    A process would import the program's main module first. Of that nothing is needed here, and a script that is not
-    guarded by its `__name__` would start the same work over and over. Python also starts isolated: it would import
-    modules from the working directory before it is told this program's paths. Signals are the parent's to handle.
+    By default, a new process imports the main module. That is not needed here, and a script without a `__name__` guard
+    would start the same work repeatedly. Python also starts isolated, because it would otherwise import modules from
+    the working directory. Signals are handled by the parent.
     """
 
     def __init__(self, workers: int, initializer: Callable[[], None] | None = None) -> None:
@@ -30,7 +30,7 @@ class FreshPool(ProcessPoolExecutor):
                              initargs=(initializer,))
 
     def submit(self, function: Callable[..., Result], /, *args: Any, **named: Any) -> Future[Result]:
-        """As usual; the first call starts the processes."""
+        """As in the base class; the first call starts the processes."""
         with _without_main(), _isolated():
             return super().submit(function, *args, **named)
 

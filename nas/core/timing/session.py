@@ -1,4 +1,4 @@
-"""Workloads -> timings on a device, wherever it is; what was measured is kept and counts when it is called again."""
+"""Workloads -> timings on a device; finished rounds are stored and reused by later calls."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Bench:
     folder: Path
     progress: StageProgress = field(default_factory=StageProgress)
     header: dict[str, Any] = field(default_factory=dict)
-    """What the device said of itself."""
+    """The device's description of itself."""
     spent_s: float = 0.0
     """Seconds of timing in this call; rounds of earlier ones are not among them."""
 
@@ -84,7 +84,7 @@ class Bench:
 
     def prepare(self, workloads: Sequence[Workload], until: float = math.inf,
                 least: int | None = None) -> list[Workload]:
-        """Compile workloads, or load them where the runtime takes modules as they are; gives those that are ready.
+        """Compile workloads, or load them if the runtime uses modules directly; returns those that are ready.
 
         Args:
             until: the moment (`time.monotonic`) at which all has to be prepared: what may take longer is left out.
@@ -112,7 +112,7 @@ class Bench:
 
     @property
     def unit_s(self) -> float:
-        """Seconds that compiling or loading one workload takes, going by those that were.
+        """Estimated seconds for compiling or loading one workload, from earlier ones.
 
         The first of a process, which imports libraries too, counts only where there is no other.
         """
@@ -132,7 +132,7 @@ class Bench:
         self.tick()
 
     def _reach(self) -> None:
-        """Ask for the device once, before minutes of compiling. Raises InputError if it cannot be reached."""
+        """Check the device once, before minutes of compiling. Raises InputError if it cannot be reached."""
         if self.runtime.SUFFIX and not self.reached:
             self.transport.check(self.device.runtime)
             self.reached = True
@@ -156,14 +156,14 @@ class Bench:
         """The timing of every workload, by name. All have to be prepared.
 
         Args:
-            purpose: tells measurements of the same workloads apart.
+            purpose: distinguishes measurements of the same workloads.
             budget_s: seconds of rounds, those of earlier calls included.
             often: names of workloads that a round samples several times, and how many.
             late_rounds: rounds that are enough once the time is spent; by default as many as always.
 
         Raises:
             Stopped: the user asked to stop; what was measured is kept.
-            InputError: the device cannot be reached, or says what cannot be true.
+            InputError: the device cannot be reached, or returns impossible values.
         """
         everything = list(dict.fromkeys((reference, *workloads)))
         timing = self.device.timing
@@ -212,7 +212,7 @@ class Bench:
         return self._rounds(purpose, reference).spent_s
 
     def forget(self, purpose: str) -> None:
-        """Drop the rounds of a measurement that is written down: the same one asked for again is made anew."""
+        """Delete the rounds of a recorded measurement, so that the same measurement can be repeated."""
         (self.folder / f"{purpose}.jsonl").unlink(missing_ok=True)
 
     def alone(self, workload: Workload) -> float:
@@ -223,13 +223,13 @@ class Bench:
 
     def job(self, workloads: Sequence[Workload], reference: Workload, protocol: measure.Protocol,
             rounds: Rounds) -> Job:
-        """What the device's transport is given."""
+        """The job for the device's transport."""
         return Job(self.folder, self.device.runtime, self.device.runtime_options(),
                    [self.compiled[workload.name].model for workload in workloads], reference.name, protocol,
                    before=tuple(rounds.lines))
 
     def identity(self, reference: str) -> str:
-        """Changes whenever earlier rounds do not fit any more; what they were of may change with the budget."""
+        """Changes whenever earlier rounds are no longer valid; their workloads may change with the budget."""
         data = [self.device.runtime_options(), self.conditions.model_dump(), self.device.transport, reference,
                 provenance(self.device), sources.of_kinds(kinds.registry())]
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
@@ -238,7 +238,7 @@ class Bench:
 class Rounds:
     """The finished rounds of one measurement, in a file that grows line by line.
 
-    A file of another measurement is started anew; a line that was cut off is dropped.
+    A file of another measurement is restarted; an incomplete line is dropped.
     """
 
     def __init__(self, path: Path, identity: str) -> None:

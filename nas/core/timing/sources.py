@@ -1,4 +1,4 @@
-"""A digest of the code that is compiled and timed: what was made of other code does not count any more."""
+"""A digest of the compiled and timed code, to invalidate results of other code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whether a device is as fast as when it was profiled: models whose times are known are timed again.
+"""Checks whether a device is as fast as when it was profiled, by timing known models again.
 
-Clocks, heat and neighbours change a machine's speed from one hour to the next, and a latency measured now then says
-more of the hour than of the model. Timed among the others, the known models tell how much.
+Clocks, heat and neighbours change a machine's speed from one hour to the next, so a latency measured now may not be
+comparable. The known models, timed among the others, show the difference.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hardware_profiles.protocol import Timing
 from nas.core.timing.workloads import Workload
 
 KNOWN = 8
-"""Models that are timed again."""
+"""Number of models that are timed again."""
 
 
 def known_models(measured: Sequence[MeasuredModel], phase: str, space: str) -> list[MeasuredModel]:
@@ -27,6 +27,6 @@ def known_models(measured: Sequence[MeasuredModel], phase: str, space: str) -> l
 
 
 def slowdown(known: Sequence[MeasuredModel], timings: Mapping[str, Timing]) -> float:
-    """How many times as long the known models take now; the median, and 1 where there are none."""
+    """Median slowdown of the known models; 1 if there are none."""
     ratios = [timings[Workload(each.phase, each.arch).name].ms / each.ms for each in known]
     return median(ratios) if ratios else 1.0

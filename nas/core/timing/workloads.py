@@ -1,6 +1,6 @@
-"""What is timed: stacks of distinct copies of a unit, whole plain models, and nothing at all.
+"""Workloads: stacks of distinct copies of a unit, whole plain models, and the empty model.
 
-Every workload is a module that takes tensors by position and gives tensors, which is what any runtime can take.
+Every workload is a module that takes tensors by position and gives tensors, so that any runtime can run it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def greatest_token(what: Unit | Architecture | int) -> int:
 
 
 class _Empty(nn.Module):
-    """The least a runtime can be asked to do with an input."""
+    """The minimal model: returns its input."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x + 1
@@ -127,7 +127,7 @@ class _Decoding(nn.Module):
 
 
 class _SideBySide(nn.Module):
-    """Units whose outputs cannot be their inputs, such as embeddings and heads: each of them on the same input."""
+    """Units whose outputs cannot be their inputs, such as embeddings and heads, all run on the same input."""
 
     def __init__(self, role: str, units: list[nn.Module]) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ def _whole(model: Transformer, phase: str, conditions: Conditions) -> tuple[nn.M
 
 
 def _state(unit: Unit, conditions: Conditions) -> tuple[Tensor, ...]:
-    """What a sub-layer remembers: of the past, or, for cross-attention, of the source."""
+    """The state of a sub-layer: of the past, or of the source for cross-attention."""
     past = conditions.length if unit.role == "cross" else conditions.past
     return tuple(torch.randn(shape) for shape in state_shapes(unit, conditions.batch, past))
 

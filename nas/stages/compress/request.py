@@ -1,4 +1,4 @@
-"""What can be requested of the stage `compress`."""
+"""The request of the stage `compress`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from search_spaces.errors import Option
 from supernet.train.recipe import Recipe
 
 SHARE = 10
-"""A training on the way has one step in so many of the supernet's."""
+"""Training steps are those of the supernet divided by this."""
 EVALUATION = ("device", "precision", "batch_size")
-"""Settings that mean something without a training."""
+"""Settings that apply without a training."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class CompressRequest:
     Args:
         subnet: a folder, or RUN/KEY with the beginning of its key.
         technique: how.
-        training: settings of a training on the way, which are the run's otherwise.
+        training: training settings that override those of the run.
         out: the new subnet's folder; by default the subnet's with the technique's suffix.
     """
 
@@ -37,13 +37,13 @@ class CompressRequest:
 
     @property
     def trains(self) -> bool:
-        """Whether the model is trained on the way."""
+        """Whether the model is trained."""
         when = self.technique.trains
         steps = str(self.training.get("steps", "0" if when == "on request" else ""))
         return when == "always" or (when != "never" and steps != "0")
 
     def recipe(self, base: Recipe) -> Recipe:
-        """How it trains where the supernet's training is `base`. Raises InputError with everything that is wrong."""
+        """How it trains where the supernet's training is `base`. Raises InputError with all faults."""
         given = dict(self.training)
         if not self.trains and self.technique.trains != "never":
             given.pop("steps", None)

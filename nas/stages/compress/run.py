@@ -36,7 +36,7 @@ class Compressed:
     after: Subnet
 
     def to_dict(self) -> dict[str, Any]:
-        """For a program."""
+        """Data for JSON output."""
         return {"folder": str(self.after.path), "key": self.after.arch.key, "metrics": self.after.facts.metrics,
                 "bytes": size_on_disk(self.after.path), "costs": self.after.facts.costs,
                 "settings": self.after.facts.made[-1].settings,
@@ -78,7 +78,7 @@ def run(request: CompressRequest, progress: StageProgress) -> Compressed:
 
 
 def _state(run: RunDir, subnet: Subnet, out: Path, technique: Technique, recipe: Recipe) -> Path:
-    """Where trainings keep their state: one place for all that decides the result."""
+    """The folder of training state, named by everything that determines the result."""
     weights = hashlib.sha256((subnet.path / WEIGHTS).read_bytes()).hexdigest()
     decides = [weights, technique.name, technique.model_dump(), recipe.model_dump(exclude=set(FREE))]
     digest = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:12]

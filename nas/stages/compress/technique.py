@@ -1,4 +1,4 @@
-"""The contract of a technique, and what it works with."""
+"""The contract of a compression technique, and its context."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ class Technique(BaseModel, ABC):
     value: ClassVar[str | None] = None
     """The field that the option's value goes to, where it has one."""
     options: ClassVar[tuple[str, ...]] = ()
-    """The fields that have options of their own; the others are set beside the settings of a training."""
+    """The fields that have options of their own; the others are set together with training settings."""
     lr_share: ClassVar[float] = 1 / 40
-    """Of the supernet's learning rate that a training has: a model that has lost little takes small steps."""
+    """Learning rate of a training as a share of the supernet's: small for models that lost little quality."""
 
     @property
     @abstractmethod
     def suffix(self) -> str:
-        """What the name of the result ends with."""
+        """Suffix of the result's name."""
 
     @property
     def trains(self) -> Trains:
-        """Whether the model is trained on the way; the setting `steps` requests it, and 0 steps decline it."""
+        """Whether the model is trained; the setting `steps` requests it, and 0 steps skip it."""
         return "never"
 
     @property
@@ -67,17 +67,17 @@ class Technique(BaseModel, ABC):
         return self.settings()
 
     def check(self, model: Transformer, recipe: Recipe) -> None:
-        """Raises InputError if it makes no sense for a model or with a recipe."""
+        """Raises InputError if it is not applicable to a model or recipe."""
         if isinstance(model, Quantised):
             raise InputError("", f"it is already {model.how.scheme}, which must be the last step; use the model it "
                                  "was made from")
 
     @abstractmethod
     def apply(self, context: CompressionContext) -> Transformer:
-        """The smaller model, on the CPU. Raises Stopped where the user stopped a training on the way."""
+        """The smaller model, on the CPU. Raises Stopped if the user stopped a training."""
 
     def summary(self, before: Transformer, after: Transformer) -> dict[str, Any]:
-        """What a reader should know of the result, for its facts."""
+        """A summary of the result, for its facts."""
         return self.model_dump()
 
     @classmethod
@@ -99,7 +99,7 @@ class Technique(BaseModel, ABC):
 
 @dataclass(frozen=True)
 class Early:
-    """A step of a training that is kept, for others to start from."""
+    """A saved training step that other trainings start from."""
 
     kept: Checkpoints
     step: int
@@ -107,12 +107,12 @@ class Early:
 
 @dataclass(frozen=True)
 class CompressionContext:
-    """What a technique works with.
+    """The context of a technique.
 
     Args:
         model: the plain model to make smaller; left as it is.
         recipe: of a training on the way, and of evaluations.
-        trains: whether there is a training on the way.
+        trains: whether the model is trained.
         folder: where trainings keep their state.
     """
 
@@ -140,8 +140,8 @@ class CompressionContext:
 
         Args:
             model: what it starts from; left as it is.
-            masks: which weights stay; by default all but those that were pruned before.
-            change: what else happens to its matrices wherever they are used.
+            masks: which weights are kept; by default all that are not pruned yet.
+            change: a function applied to its matrices in every use.
             name: of this training among those of the technique.
             early: a step to keep, or, where it has been kept, to start from instead.
         """

@@ -1,4 +1,4 @@
-"""What can be requested of the list of devices."""
+"""The request for the list of devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked of `evaluate`."""
+"""The request of the stage `evaluate`."""
 
 from __future__ import annotations
 

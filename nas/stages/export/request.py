@@ -1,4 +1,4 @@
-"""What can be requested of the stage `export`."""
+"""The request of the stage `export`."""
 
 from __future__ import annotations
 

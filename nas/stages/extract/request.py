@@ -1,4 +1,4 @@
-"""What can be asked of an extraction."""
+"""The request of the stage `extract`."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class ExtractResult:
     columns: tuple[Measure, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """For a program."""
+        """Data for JSON output."""
         return {"run": self.run.name, "subnets": [
             {"key": each.arch.key, "folder": str(each.path), "kept": each.arch.key in self.kept,
              "metrics": each.facts.metrics, "costs": each.facts.costs,

@@ -1,4 +1,4 @@
-"""What can be requested of the stage `measure`."""
+"""The request of the stage `measure`."""
 
 from __future__ import annotations
 

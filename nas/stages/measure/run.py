@@ -44,7 +44,7 @@ def run(request: MeasureRequest, progress: StageProgress) -> MeasureResult:
     for device in {folder_of(device).resolve(): device for device in request.device}.values():
         try:
             measured += measure(subnets, device, request.phase, request.budget_s, progress)
-        except Waiting as turn:  # nothing is wrong: it is the user's turn
+        except Waiting as turn:  # not an error: the user has to act
             waiting.append(str(turn))
     return MeasureResult(measured, waiting)
 

@@ -1,4 +1,4 @@
-"""What can be requested of the stage `profile`, and of predicting a latency."""
+"""The requests of the stage `profile` and of latency prediction."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def work_of(workload: Workload, conditions: Conditions) -> UnitWork:
     """What one call of a workload does. What a tied head shares is the embedding's weight.
 
     Raises:
-        InputError: it uses an operator whose multiply-adds nobody said how to count.
+        InputError: it uses an operator without a counting rule.
     """
     module, inputs = workload.build(conditions)
     macs = module_macs(module, inputs, str(workload))

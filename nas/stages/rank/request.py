@@ -1,4 +1,4 @@
-"""What can be asked of `rank`."""
+"""The request of the stage `rank`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ class RankRequest:
     ray: str = "local"
 
     def command(self) -> Command:
-        """What asks for the same."""
+        """The command of this request."""
         on_ray = {"workers": self.workers, "ray": self.ray} if self.workers > 1 else {}
         return Command("rank", self.run, n=self.n, steps=self.steps, **on_ray)

@@ -135,7 +135,7 @@ class Ranking:
 
 
 def from_scratch(recipe: Recipe, steps: int) -> Recipe:
-    """The supernet's recipe for one architecture; in fewer or more steps the learning rate takes the same course."""
+    """The supernet's recipe for one architecture; the learning rate schedule is scaled to the number of steps."""
     warmup = round(recipe.warmup * steps / recipe.steps)
     return recipe.model_copy(update={"steps": steps, "warmup": warmup, "evaluate_every": 0, "patience": 0,
                                      "layerdrop": 0.0})

@@ -27,7 +27,7 @@ SCHEMA_VERSION = 1
 
 
 class _Result(BaseModel):
-    """What is read of `result.json`; it holds more."""
+    """The fields that are read from `result.json`."""
 
     metrics: dict[str, float | None]
 

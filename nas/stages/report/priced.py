@@ -22,7 +22,7 @@ from search_spaces.files.reading import checked, number, read_csv, read_table
 
 
 class _Check(BaseModel):
-    """What is read of `check-*.json`; it holds more."""
+    """The fields that are read from `check-*.json`."""
 
     n: int
     noise_floor: float

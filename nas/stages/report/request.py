@@ -1,4 +1,4 @@
-"""What can be requested of the stage `report`."""
+"""The request of the stage `report`."""
 
 from __future__ import annotations
 

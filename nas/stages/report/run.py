@@ -30,7 +30,7 @@ class ReportResult:
     files: list[Path]
 
     def to_dict(self) -> dict[str, Any]:
-        """For a program."""
+        """Data for JSON output."""
         return {"run": self.run, "report": str(self.page), "files": [str(path) for path in self.files]}
 
 

@@ -64,7 +64,7 @@ def read_curves(run: RunDir, size: int | None) -> list[Curve]:
 
 
 class _Retraining(BaseModel):
-    """What is read of a retraining's `settings.json`; it holds more."""
+    """The fields that are read from a retraining's `settings.json`."""
 
     out: str
     training: Recipe
@@ -136,14 +136,14 @@ class _Figure(BaseModel):
 
 
 class _Comparison(BaseModel):
-    """What is read of each part of `ranking.json`."""
+    """The fields of each part of `ranking.json`."""
 
     n: int
     figures: tuple[_Figure, ...]
 
 
 class _Ranking(BaseModel):
-    """What is read of `ranking.json`; it holds more."""
+    """The fields that are read from `ranking.json`."""
 
     overall: _Comparison
     band: _Comparison

@@ -1,4 +1,4 @@
-"""What can be asked of `retrain`: one subnet, or the best ones of a run."""
+"""The requests of the stage `retrain`: one subnet, or the best ones of a run."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class RetrainRequest(RetrainSettings):
     out: str | None = None
 
     def command(self) -> Command:
-        """What asks for the same."""
+        """The command of this request."""
         return Command("retrain", self.subnet, out=self.out, **self.options())
 
 
@@ -93,5 +93,5 @@ class RetrainBestRequest(RetrainSettings):
         return RetrainRequest(subnet=subnet, **settings)
 
     def command(self) -> Command:
-        """What asks for the same."""
+        """The command of this request."""
         return Command("retrain", self.run, top=self.top, ray=self.ray, concurrency=self.concurrency, **self.options())

@@ -15,7 +15,7 @@ from search_spaces.errors import Command
 
 
 def result_data(result: RetrainResult) -> dict[str, Any]:
-    """For a program."""
+    """Data for JSON output."""
     return {"subnets": [{
         "key": each.after.arch.key, "folder": str(each.after.path), "from": str(each.before.path),
         "before": each.before.facts.metrics, "metrics": each.after.facts.metrics,

@@ -1,4 +1,4 @@
-"""What can be asked of a search, and of the fronts of one."""
+"""The requests for a search and for its fronts."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class SearchRequest:
     Args:
         run: a trained run.
         settings: only the fields that were given count; a search that is resumed has its own for the others.
-        more: resume for so many trials.
-        fresh: put an older search aside; what it evaluated is not evaluated again.
+        more: number of trials to add.
+        fresh: set an older search aside; its evaluations are reused.
         cluster: where it evaluates; in this process by default.
 
     Raises:

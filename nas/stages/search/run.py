@@ -47,12 +47,12 @@ class SearchResult:
     done: int
 
     def to_dict(self) -> dict[str, Any]:
-        """For a program."""
+        """Data for JSON output."""
         return {"run": self.fronts.run.name, "trials": self.done, "saved_by_races": self.saved, **self.fronts.to_dict()}
 
     @property
     def saved(self) -> float:
-        """The share of all batches that races left out."""
+        """The share of all batches saved by early stopping."""
         return saved_by_races(self.trials)
 
     @property
@@ -145,7 +145,7 @@ def _finish(search: Search) -> SearchResult:
 
 
 def put_aside(folder: RunDir, progress: StageProgress) -> None:
-    """Free a run for another search; what was evaluated is still known."""
+    """Set the search of a run aside; its evaluations are kept."""
     there = [folder.path / name for name in FILES if (folder.path / name).is_file()]
     if not there:
         return

@@ -25,7 +25,7 @@ from search_spaces.published.catalogue import names as published_names
 
 
 class _StartsFile(BaseModel):
-    """What is read of `starts.json`."""
+    """The fields of `starts.json`."""
 
     architectures: tuple[dict[str, Any], ...]
 

@@ -1,4 +1,4 @@
-"""What can be asked of `train`: a new run, or one to resume."""
+"""The request of the stage `train`: a new run, or one to resume."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TrainRequest:
             raise InputError(Option("run"), f"is for a new run; {Option('resume')} {self.resume} already names one")
 
     def new_config(self) -> RunConfig:
-        """The config of a new run. Raises InputError with everything that is wrong."""
+        """The config of a new run. Raises InputError with all faults."""
         assert self.space is not None and self.task is not None, "see __post_init__"
         config = make_run_config(self.space, self.task, self.data, make_recipe(self.training))
         self._check_machine(config.training)

@@ -21,7 +21,7 @@ GROUP = "nas.techniques"
 
 @plugins.cached
 def techniques() -> dict[str, type[Technique]]:
-    """Every technique by its name. Raises InputError for a file from outside that does not hold one."""
+    """Every technique by its name. Raises InputError for a plugin file without one."""
     found: dict[str, type[Technique]] = {}
     for plugin in plugins.extensions(__name__, GROUP, lambda module: bool(_declared(module))):
         declared = _declared(plugin.module)

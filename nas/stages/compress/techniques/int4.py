@@ -1,4 +1,4 @@
-"""Four bits for weights; what they are multiplied with stays as it is."""
+"""Weight-only int4 quantisation."""
 
 from __future__ import annotations
 

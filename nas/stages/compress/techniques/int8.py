@@ -1,4 +1,4 @@
-"""Eight bits for weights and for what they are multiplied with."""
+"""int8 quantisation of weights and activations."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from supernet.train.fit import enough_memory, less_memory
 class QuantiseInt8(Technique):
     """Every matrix in eight bits with a scale per output.
 
-    What it is multiplied with is rounded by a scale per token, or by fixed ones that training batches show. With `qat`
-    the model is trained as it will run: rounded in every forward pass, gradients passing straight through.
+    Activations have a scale per token, or fixed scales calibrated on training batches. With `qat` the model is trained
+    with rounding in every forward pass and straight-through gradients.
     """
 
     name: ClassVar[str] = "int8"
@@ -66,7 +66,7 @@ class QuantiseInt8(Technique):
         return {**fixed, "qat": self.qat}
 
     def _fixed_scales(self, context: CompressionContext) -> dict[str, Tensor]:
-        """Read off the model as it is, so that a training that is resumed has the same ones."""
+        """Calibrated on the original model, so that a resumed training has the same ones."""
         quantised: Quantised = quantise(context.model, STATIC).to(context.device)
         with enough_memory("calibration", less_memory(context.recipe)):
             calibrate(quantised, context.batches(self.batches))

@@ -1,4 +1,4 @@
-"""Product quantisation of embedding tables: every row is put together from sub-vectors of small codebooks."""
+"""Product quantisation of embedding tables: every row is composed of sub-vectors from small codebooks."""
 
 from __future__ import annotations
 

@@ -17,10 +17,10 @@ from supernet.train.recipe import Recipe
 
 
 class PruneWeights(Technique):
-    """A share of all weights taken away: at once with a training after it, or by lottery-ticket rewinding.
+    """Prunes a share of all weights: at once with training afterwards, or by lottery-ticket rewinding.
 
-    Rewinding trains the model, takes some weights away, puts the others back to what they were at an early step of the
-    training, state of the optimiser included, and trains again from there; round by round.
+    Each round of rewinding trains the model, prunes some weights, resets the others and the optimiser state to an early
+    step, and trains again from there.
     """
 
     name: ClassVar[str] = "prune"
@@ -40,7 +40,7 @@ class PruneWeights(Technique):
 
     @property
     def trains(self) -> Trains:
-        """Rewinding is nothing but training."""
+        """Rewinding always trains."""
         return "always" if self.rewind else "by default"
 
     @property
@@ -49,7 +49,7 @@ class PruneWeights(Technique):
         return ("rounds", "rewind_step") if self.rewind else ()
 
     def check(self, model: Transformer, recipe: Recipe) -> None:
-        """Refuse what is quantised or pruned as much already, and to rewind to no early step."""
+        """Refuse a quantised or already pruned model, and an invalid rewind step."""
         super().check(model, recipe)
         if self.rewind and self._early_step(recipe) >= recipe.steps:
             raise InputError(Option("set"), f"rewind_step {self.rewind_step} is not before the last of {recipe.steps} "
@@ -82,6 +82,6 @@ class PruneWeights(Technique):
         raise AssertionError("the last round returns")
 
     def summary(self, before: Transformer, after: Transformer) -> dict[str, Any]:
-        """How much was taken away, and how."""
+        """The pruned share, and the method."""
         how = {"rewind": True, "rounds": self.rounds} if self.rewind else {}
         return {"sparsity": round(sparsity(after), 6), **how}

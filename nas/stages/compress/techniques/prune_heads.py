@@ -1,4 +1,4 @@
-"""Head pruning: the attention heads that matter least are left out, and the architecture is smaller for it."""
+"""Head pruning: removes the least important attention heads, which makes the architecture smaller."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from supernet.train.recipe import Recipe
 
 
 class PruneHeads(Technique):
-    """A share of the attention heads taken away, those first whose gates the loss depends on least."""
+    """Removes a share of the attention heads, lowest importance first."""
 
     name: ClassVar[str] = "prune-heads"
     help: ClassVar[str] = "Remove this share of the attention heads, the least important"
