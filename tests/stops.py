@@ -70,7 +70,7 @@ def stop(name: str, argv: list[str], usual_s: float, rng: random.Random) -> str:
         process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=ENDED)
     allowed = (0, 130, -signal.SIGTERM) if after < STARTING_S else (0, 130)
-    if process.returncode not in allowed or "Traceback" in errors or "nobody expected" in errors:
+    if process.returncode not in allowed or "Traceback" in errors or "internal error" in errors:
         raise AssertionError(f"{name}, stopped after {after:.1f} s, ended with {process.returncode}: {errors[-2000:]}")
     if leftovers():
         raise AssertionError(f"{name}, stopped after {after:.1f} s, left {leftovers()}")

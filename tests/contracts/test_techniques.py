@@ -63,7 +63,7 @@ def test_a_technique_of_the_user_s_has_options_on_the_command_line(outside: Path
     technique = make_technique({"halve": True, "odd_ones": True, "strength": 2.0})
     assert technique.suffix == "halved" and technique.model_dump() == {"odd_ones": True, "strength": 2.0}
     for options, says in (({"halve": True, "group": 2}, "group: belongs to int4, not to halve"),
-                          ({"halve": True, "strengt": 2}, "strengt: is no option of halve; did you mean strength"),
+                          ({"halve": True, "strengt": 2}, "strengt: is not an option of halve; did you mean strength"),
                           ({"halve": True, "strength": 0}, "strength: 0 is not allowed")):
         with pytest.raises(InputError, match=says):
             make_technique(options)
@@ -73,7 +73,7 @@ def test_a_file_declares_one_technique_of_its_own_name(outside: Path) -> None:
     twice = TECHNIQUE + TECHNIQUE[TECHNIQUE.index("class"):].replace("Halve", "More")
     taken = TECHNIQUE.replace('"halve"', '"int8"')
     for file, text, says in (("two_techniques", twice, "declares 2 techniques"),
-                             ("same_name", taken, "there is a technique int8 already")):
+                             ("same_name", taken, "a technique int8 already exists")):
         path = outside / f"{file}.py"
         path.write_text(text, "utf-8")
         plugins.add(path)
@@ -91,7 +91,7 @@ def test_a_format_of_the_user_s_is_found_and_checked(outside: Path) -> None:
     lacking = outside / "lacking_tape.py"
     lacking.write_text("DYNAMIC = True\n", "utf-8")
     plugins.add(lacking)
-    with pytest.raises(InputError, match="INT8: is missing; a format has it"):
+    with pytest.raises(InputError, match="INT8: is missing; every format needs it"):
         formats.names()
 
 

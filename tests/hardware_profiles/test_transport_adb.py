@@ -81,7 +81,7 @@ def test_a_runner_that_prints_nonsense(how: str, says: str, phone: Path, tmp_pat
 
 def test_a_runner_that_prints_one_number_for_everything(phone: Path, tmp_path: Path) -> None:
     (phone / "how").write_text("say 5.0")
-    with pytest.raises(InputError, match="all 3 workloads take 0.25 ms, though they differ"):
+    with pytest.raises(InputError, match="all 3 workloads take 0.25 ms, although they differ"):
         transport("adb", **phone_settings(phone)).run(make_job(tmp_path / "job"), lambda line: None)
 
 

@@ -130,15 +130,15 @@ def test_names_never_reach_a_shell(server: Server, tmp_path: Path, monkeypatch: 
 REFUSED = {
     "refused": (lambda server, tmp: {"port": free_port()}, "refused the connection; check that its ssh server runs"),
     "a wrong key": (lambda server, tmp: {"identity": _other_key(tmp)}, r"did not accept the key .*publickey.*identity"),
-    "no key": (lambda server, tmp: {"identity": "nowhere/key"}, "there is no key file nowhere/key; set"),
-    "no name": (lambda server, tmp: {"host": "no-such-host.invalid"}, "no host is called no-such-host.invalid"),
+    "no key": (lambda server, tmp: {"identity": "nowhere/key"}, "key file nowhere/key not found; set"),
+    "no name": (lambda server, tmp: {"host": "no-such-host.invalid"}, "unknown host no-such-host.invalid"),
     "no Python": (lambda server, tmp: {"python": "nowhere/python"}, "no Python 'nowhere/python' on .*python"),
     "an old Python": (lambda server, tmp: {"python": _old_python(tmp)}, "is Python 3.6; 3.9 or newer is needed"),
     "a broken Python": (lambda server, tmp: {"python": "false"}, "false on .* ended with code 1: ssh printed nothing"),
     "an unknown host": (lambda server, tmp: {"options": _known(server, "/dev/null")}, "host key .* is unknown"),
     "a changed host": (lambda server, tmp: {"options": _known(server, _changed(server, tmp))}, "a different host key "
                                                                                                "than"),
-    "a bad option": (lambda server, tmp: {"options": {"Ciphers": "no-such"}}, "does not take a setting .*no-such"),
+    "a bad option": (lambda server, tmp: {"options": {"Ciphers": "no-such"}}, "rejects a setting .*no-such"),
 }
 
 
@@ -175,7 +175,7 @@ def test_a_host_that_does_not_answer(server: Server) -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         made = transport("ssh", **server.settings(port=silent.getsockname()[1], connect_timeout=1))
-        with pytest.raises(InputError, match="cannot be reached .*timed out.*is it on"):
+        with pytest.raises(InputError, match="cannot be reached .*timed out.*check that it is on"):
             made.check()
 
 
@@ -202,7 +202,7 @@ def test_a_folder_that_cannot_be_made(server: Server, tmp_path: Path) -> None:
 
 def test_without_a_client(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(InputError, match="no `ssh` on this machine; install OpenSSH"):
+    with pytest.raises(InputError, match="ssh not found on this machine; install the OpenSSH"):
         transport("ssh", **server.settings()).check()
 
 

@@ -195,7 +195,7 @@ TEXTS = {
     "a number of base 60": ("context: 190:20:30", "context: '190:20:30' is not allowed"),
     "bytes": ("a: !!binary aGk=", "a value of the type !!binary is not allowed"),
     "a set": ("a: !!set {b}", "a value of the type !!set is not allowed"),
-    "half of a surrogate pair": ('a: "\\ud800"', "contains a character that is not text"),
+    "an unpaired surrogate": ('a: "\\ud800"', "contains a character that is not text"),
     "a number without digits": ("a: !!int ''", "'' cannot be read as int"),
     "a number of 5000 digits": ("a: " + "9" * 5000, "the number 999999999999... is too large"),
     "a hexadecimal of 5000 digits": ("a: 0x" + "f" * 5000, "is too large"),

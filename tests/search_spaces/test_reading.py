@@ -31,7 +31,7 @@ JSON = {
     "deep tables": ('{"a":' * 101 + "1" + "}" * 101, "nested too deeply; allowed: 100 levels"),
     "a long number": ("9" * 5000, "the number 999999999999... has 5,000 digits; allowed: at most 18"),
     "a number of 20 digits": ("[123456789012345678901]", "has 21 digits"),
-    "half of a surrogate pair": ('{"a": "\\ud800"}', "an unpaired surrogate is not text"),
+    "an unpaired surrogate": ('{"a": "\\ud800"}', "an unpaired surrogate is not text"),
     "nothing": ("", "not valid JSON at line 1, column 1"),
 }
 

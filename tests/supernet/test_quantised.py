@@ -151,12 +151,12 @@ def test_seq2seq_models_too() -> None:
 def test_what_cannot_be_quantised_says_so(trained: Transformer) -> None:
     with pytest.raises(InputError, match="is already int8"):
         quantise(quantise(trained, DYNAMIC), INT4)
-    with pytest.raises(InputError, match="is int4 and is not trained"):
+    with pytest.raises(InputError, match="is int4 and cannot be trained"):
         Trainer(quantise(trained, INT4), plain_trainer().strategy, recipe(), Rows()).step()
     broken = Transformer(trained.arch, seed=0)
     with torch.no_grad():
         broken.get_parameter("embedding.table.weight")[0, 0] = torch.inf
-    with pytest.raises(InputError, match=r"embedding\.table\.weight: has values that are not finite"):
+    with pytest.raises(InputError, match=r"embedding\.table\.weight: contains values that are not finite"):
         quantise(broken, DYNAMIC)
 
 

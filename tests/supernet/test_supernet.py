@@ -130,10 +130,10 @@ def test_a_subnet_can_be_trained_through_the_store():
 
 def test_an_architecture_of_another_space_is_refused_by_name():
     net, other = Supernet(SPACE), load_space("lm-small")
-    with pytest.raises(InputError, match="too small for .*not of this space"):
+    with pytest.raises(InputError, match="too small for .*not in this space"):
         net(other.largest(), TOKENS)
     layer = dataclasses.replace(SPACE.smallest().decoder[0], mixer_slot=9)
-    with pytest.raises(InputError, match="stores no decoder/9/mixer.*not of this space"):
+    with pytest.raises(InputError, match="stores no decoder/9/mixer.*not in this space"):
         net(dataclasses.replace(SPACE.smallest(), decoder=(layer,)), TOKENS)
 
 

@@ -103,7 +103,7 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(tmp_path):
 
 def test_a_mistake_of_the_users_is_told_once_and_not_tried_again(tmp_path):
     run = started(tmp_path, "run", lr=1e30, clip=0.0, bad_steps=2, steps=50)
-    with pytest.raises(InputError, match="not finite in 2 steps in a row"):
+    with pytest.raises(InputError, match="not finite in 2 consecutive steps"):
         on_ray(run)
 
 

@@ -73,7 +73,7 @@ def test_damaged_metrics(capsys, row, says):
 def test_metrics_that_are_no_text(capsys):
     write("runs/a/metrics.csv", b"step,metric,value\n\xff\n")
     for command in (("watch", "a", "--once"), ("train", "--resume", "a"), ("report", "a")):
-        assert "metrics.csv: is not UTF-8 text: byte 18 cannot be read; put it back" in refused(capsys, *command)
+        assert "metrics.csv: is not UTF-8 text: byte 18 cannot be read; restore it" in refused(capsys, *command)
 
 
 def test_a_last_row_of_metrics_that_was_cut_off_does_not_matter(capsys):
@@ -101,7 +101,7 @@ def test_damaged_trials(capsys, cell, says):
     ({"params__width": -1}, "line 3: is damaged (params.width"), ({"user_attrs__key": 3}, "trial 0: is damaged (key"),
     ({"user_attrs__costs": {"params": "many"}}, "trial 0: is damaged (costs.params"), ({"op_code": "x"}, "(op_code"),
     ({"user_attrs__metrics": {}}, "trial 0: has no loss"), ({"user_attrs__interval": "x"}, "(interval"),
-    ({"values": [float("nan"), 1.0, 2.0]}, "values.0"), ({"user_attrs__reason": "\ud800"}, "half of a surrogate pair")])
+    ({"values": [float("nan"), 1.0, 2.0]}, "values.0"), ({"user_attrs__reason": "\ud800"}, "an unpaired surrogate")])
 def test_a_damaged_journal(capsys, changes, says):
     change_line("runs/a/study.journal", 2, **changes)
     for command in (("report", "a"), ("pareto", "a"), ("search", "a")):
@@ -137,7 +137,7 @@ def test_weights_that_are_not_finite(capsys):
     subnet = next(path for path in Path("runs/a/subnets").iterdir() if path.name.isalnum())
     path = subnet / "model.safetensors"
     tensors = load_file(path)
-    for value, says in ((float("nan"), "numbers that are not finite"), (3e38, "outputs are not finite")):
+    for value, says in ((float("nan"), "numbers that are not finite"), (3e38, "outputs of the model are not finite")):
         save_file({name: torch.full_like(tensor, value) for name, tensor in tensors.items()}, path)
         assert says in refused(capsys, "generate", str(subnet), "the")
 
@@ -145,7 +145,7 @@ def test_weights_that_are_not_finite(capsys):
 def test_rounds_that_were_changed():
     good = {"round": 0, "seconds": [["a", 0.1], ["b", 0.2]], "spent_s": 1.0}
     assert check_stored(good, "x", "delete it") == good
-    for change, says in (({"seconds": [["a", "fast"]]}, "not a name and a number"),
+    for change, says in (({"seconds": [["a", "fast"]]}, "must be a name and a number"),
                          ({"seconds": []}, "a round without"),
                          ({"seconds": 3}, "neither a header nor a round"), ({"spent_s": float("nan")}, "took nan s"),
                          ({"seconds": [["a", -1.0]]}, "the time of a in round 0 is -1 s")):

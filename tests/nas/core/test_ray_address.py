@@ -69,7 +69,7 @@ def test_every_command_says_that_nothing_listens(here, finished, capsys, nobody,
 @pytest.mark.parametrize(("address", "says"), [
     ("auto", "no Ray cluster for 'auto': RAY_ADDRESS is not set, and no Ray runs on this machine; start"),
     ("nonsense", "'nonsense' is not allowed; allowed: auto, local, HOST:PORT or ray://HOST:PORT"),
-    ("no-such-host.invalid:6379", "no machine is called no-such-host.invalid"), ("127.0.0.1:99999", "is not allowed"),
+    ("no-such-host.invalid:6379", "unknown host no-such-host.invalid"), ("127.0.0.1:99999", "is not allowed"),
 ])
 def test_addresses_of_no_cluster(nobody, monkeypatch, address, says):
     monkeypatch.setenv("RAY_TMPDIR", "/nonexistent")

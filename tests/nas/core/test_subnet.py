@@ -94,7 +94,7 @@ DAMAGES = {
     "a tensor too many": (one_more, "other is not a tensor of this architecture"),
     "pickled weights": (pickled, "cannot be read"),
     "architecture cut short": (cut(ARCHITECTURE), "JSON"),
-    "no architecture": (gone(ARCHITECTURE), "is no subnet"),
+    "no architecture": (gone(ARCHITECTURE), "is not a subnet"),
     "architecture of the same shape": (replaced(ARCHITECTURE, '"activation":"[a-z]+"', '"activation":"silu"'),
                                        "is the architecture"),
     "architecture of other numbers": (replaced(ARCHITECTURE, '"width":[0-9]+', '"width":9'), "architecture.json"),
@@ -103,7 +103,7 @@ DAMAGES = {
     "facts of another kind": (replaced(FACTS, '"made"', '"done"'), "is damaged (done: "),
     "facts of a newer program": (replaced(FACTS, '"schema_version": 1', '"schema_version": 2'), "schema_version"),
     "no tokenizer": (gone("tokenizer.json"), "cannot be read (No such file"),
-    "tokenizer cut short": (cut("tokenizer.json"), "cannot be read (it is damaged)"),
+    "tokenizer cut short": (cut("tokenizer.json"), "cannot be read (the file is damaged)"),
     "tokenizer of other words": (other_words, "makes 59 tokens, the model has 60"),
 }
 
@@ -131,7 +131,7 @@ def test_a_folder_needs_its_own_data_to_be_judged(subnets: dict[str, Path], caps
     assert nas(capsys, "evaluate", "./away", "--limit", "2")[0] == 0, "its run is found where it was"
     assert "has one architecture" in refused(capsys, "evaluate", "away", str(subnets["lm"]))
     shutil.rmtree("runs/lm")
-    assert "the run it came from, runs/lm, is not there" in refused(capsys, "evaluate", "away")
+    assert "its run runs/lm does not exist here" in refused(capsys, "evaluate", "away")
     assert nas(capsys, "generate", "away", "the")[0] == 0
 
 
@@ -151,7 +151,7 @@ def test_a_subnet_is_named_by_its_folder_or_its_run_and_key(subnets: dict[str, P
     says = refused(capsys, "generate", "nowhere", "the")
     assert "runs here: classification, lm, translation; subnets here: classification/" in says
     assert f"did you mean lm/{key}?" in refused(capsys, "generate", f"lm{key}", "the")
-    assert "it holds no architecture.json" in refused(capsys, "generate", "runs/lm", "the")
+    assert "it contains no architecture.json" in refused(capsys, "generate", "runs/lm", "the")
     assert "runs here: classification, lm, translation" in refused(capsys, "evaluate", "nowhere")
 
 

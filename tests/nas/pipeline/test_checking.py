@@ -81,20 +81,20 @@ def test_wrong_settings_are_named_as_in_the_file_and_all_at_once() -> None:
     (("run: p", "run: a b/c"), "run", "'a b/c' is not allowed"),
     (("device: cpu}", "device: toaster}"), "training.device", "'toaster' cannot be used"),
     (("trials: 8", "sampler: predictr"), "search.sampler", "did you mean predictor?"),
-    (("trials: 8", "max: [params=lots]"), "search.max", "'lots' is no value"),
+    (("trials: 8", "max: [params=lots]"), "search.max", "'lots' is not a value"),
     (("trials: 8", "objectives: [los]"), "search.objectives", "'los' is unknown"),
     (("trials: 8", "max: ['latency:cpux=3ms']"), "search", "cpux: is unknown: "),
     (("trials: 8", "max: ['latency:cpu=3ms']"), "search", "cpu: has no measured profile"),
     (("trials: 8", "devices: [cpu]"), "search.devices", "list the devices under devices"),
     (("trials: 8", "warm_start: [nobody]"), "search.warm_start", "nobody: is not a space, architecture or file"),
-    (("pick: {knee: true}", "pick: [{knee: true}, {min: [params=lots]}]"), "pick.1.min", "'lots' is no value"),
+    (("pick: {knee: true}", "pick: [{knee: true}, {min: [params=lots]}]"), "pick.1.min", "'lots' is not a value"),
     (("pick: {knee: true}", "pick: {knee: true, device: fridge}"), "pick", "fridge: is unknown"),
     (("retrain: {", "retrain: {teacher: nobody, "), "retrain.teacher", "nobody: is not the folder of a subnet"),
     (("retrain: {", "retrain: {distill: sound, "), "retrain.distill", "'sound' is not allowed"),
     (("pick:", "export: [{format: torch-export, int8: true}]\npick:"), "export.0.int8", "is not for torch-export"),
     (("pick:", "export: [{format: onx}]\npick:"), "export.0.format", "did you mean onnx?"),
     (("pick:", "devices: [{device: cpu, budget: soon}]\npick:"), "devices.0.budget", "'soon' is not allowed"),
-    (("pick:", "devices: [{device: a100-estimated, check: 3}]\npick:"), "devices.0.check", "take 0"),
+    (("pick:", "devices: [{device: a100-estimated, check: 3}]\npick:"), "devices.0.check", "set it to 0"),
     (("vocab_size: '60'", "colour: red"), "data.colour", "unknown; allowed: train"),
     (("train: text.txt", "train: text.txt, valid: ."), "data.valid", ".: is a folder; give a file in it"),
     (("task: lm", "task: translation"), "task", "needs a space of the family seq2seq"),
@@ -120,8 +120,8 @@ def test_what_is_no_config_is_told(text: str) -> None:
 
 
 def test_what_a_stage_refuses_is_named_by_its_key_in_the_file() -> None:
-    said = in_file("p.yaml", "profile", InputError(Option("budget"), "2s is too little"))
-    assert str(said) == "p.yaml: devices.budget: 2s is too little"
+    said = in_file("p.yaml", "profile", InputError(Option("budget"), "2s is too short"))
+    assert str(said) == "p.yaml: devices.budget: 2s is too short"
     advice = in_file("p.yaml", "train", InputError(Option("data"), f"give {Setting('data', 'encoding', 'latin-1')}"))
     assert str(advice) == "p.yaml: training.data: give encoding: latin-1"
     other = InputError("runs/p", "is damaged")

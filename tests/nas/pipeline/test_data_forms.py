@@ -95,7 +95,7 @@ def test_what_trains_runs(task: str, given: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("data", "says"), [
     ("{train: train, source: en, target: fr}", "data.train: train.fr: no such file"),
     ("{train: train, source: en, target: latin}", "data.train: train.latin: byte 3 (line 1) is not utf-8; give "),
-    ("{train: train, source: en, target: no}", "data: target is read as false by YAML; put the word in quotes"),
+    ("{train: train, source: en, target: no}", "data: target is read as false by YAML; put it in quotes"),
     ("{train: named.tsv}", "data.train: named.tsv: has no column 'source'; it has: sentence, stars"),
     ("{train: train.txt.gz, valid: /nope, source: en, target: de}", "data.valid: /nope.en: no such file"),
 ])

@@ -176,7 +176,7 @@ def test_a_split_that_cannot_be_read_as_the_others_is_left_out(capsys: Any) -> N
 
 @pytest.mark.parametrize(("argv", "says"), [
     (("--data", "/nope"), "/nope: no such file or folder"),
-    (("--data", "text.txt", "--task", "classification"), "cannot tell the columns of text.txt"),
+    (("--data", "text.txt", "--task", "classification"), "cannot detect the columns of text.txt"),
     (("--space", "encoder-small"), "task lm needs a space of the family lm; encoder-small is encoder"),
     (("--device", "fridge"), "'fridge' is unknown"),
     (("--data", "text.txt", "--data", "text.txt", "--data", "text.txt"), "3 paths are given"),

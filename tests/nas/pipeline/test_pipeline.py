@@ -102,7 +102,7 @@ def test_another_run_keeps_the_prices_that_are_there(config: Path, device: str, 
     table = Path("runs/profiles/here/table.csv").read_bytes()
     config.write_text(device.replace("run: p", "run: q").replace("budget: 1m", "budget: 2m"), "utf-8")
     code, out, _ = nas(capsys, "run", "p.yaml")
-    assert code == 0 and "here.yaml was already profiled for this space, which is kept" in out
+    assert code == 0 and "here.yaml was already profiled for this space, and the profile is kept" in out
     assert Path("runs/profiles/here/table.csv").read_bytes() == table
     assert nas(capsys, "search", "p", "--more", "2")[0] == 0
 
@@ -180,7 +180,7 @@ def test_ctrl_c_says_how_to_go_on(config: Path, capsys: Any, monkeypatch: Any) -
     (("trials: 8", "trials: none"), "trials"),
     (("steps: 4", "stepps: 4"), "stepps"),
     (("run: p", "runn: p"), "runn: unknown key"),
-    (("pick: {knee: true}", "pick: {knee: true, top: 2}"), "exclude each other"),
+    (("pick: {knee: true}", "pick: {knee: true, top: 2}"), "cannot be combined"),
     (("search: {trials: 8", "search: {max: [params=lots], trials: 8"), "lots"),
     (("space: space.yaml", "space: nowhere.yaml"), "nowhere.yaml"),
 ])
@@ -199,5 +199,5 @@ def test_init_writes_a_config_that_can_be_run(here: Path, capsys: Any) -> None:
     assert "runs" not in out.replace("nas run", "")
     assert not Path("runs").exists()
     assert "exists; name another" in refused(capsys, "init", "--yes")
-    assert "--from: 'dinner' is no stage" in refused(capsys, "run", "pipeline.yaml", "--from", "dinner")
+    assert "--from: 'dinner' is not a stage" in refused(capsys, "run", "pipeline.yaml", "--from", "dinner")
     assert not RunDir("first").path.exists()

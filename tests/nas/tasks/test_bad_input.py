@@ -56,7 +56,7 @@ OPTIONS: list[tuple[str, dict[str, object], str]] = [
     ("translation", {"size": "-5"}, "size: is '-5'; allowed: a whole number from 1"),
     ("translation", {"size": "1000000"}, "size: is 1,000,000; allowed: at most 998,000"),
     ("translation", {"direction": "en-fr"}, "direction: unknown 'en-fr'; allowed: de-en, en-de"),
-    ("translation", {"train": "x", "size": "5"}, "size: is for the embedded data only"),
+    ("translation", {"train": "x", "size": "5"}, "size: is for the bundled data only"),
     ("translation", {"train": "x"}, "source: is missing; source=en target=de reads the files PATH.en and PATH.de"),
     ("classification", {"train": "x", "pattern": "(?P<text>.+)"}, "'(?P<text>.+)' has no group (?P<label>...)"),
     ("classification", {"train": "x", "pattern": "("}, "pattern: '(' is not a regular expression: missing )"),
@@ -64,7 +64,7 @@ OPTIONS: list[tuple[str, dict[str, object], str]] = [
     ("classification", {"train": "x", "format": "csv", "pattern": "x"}, "pattern: cannot be combined with format=csv"),
     ("classification", {"train": "x", "header": "false", "text": "4"}, "label: is None; header=false needs the number"),
     ("classification", {"train": "x", "header": "false", "text": "4", "label": "0"}, "label: is '0'; header=false"),
-    ("classification", {"train": "x.label"}, "format: cannot tell the columns of x.label; give data format=tsv"),
+    ("classification", {"train": "x.label"}, "format: cannot detect the columns of x.label; give data format=tsv"),
     ("lm", {"train": "gone.txt"}, "gone.txt: no such file"),
     ("lm", {"train": "."}, ".: is a folder; give a file in it"),
 ]
@@ -128,7 +128,7 @@ def test_a_class_only_in_validation(prepare: Prepare, table: Path, tmp_path: Pat
 def test_parallel_files_of_unequal_length(prepare: Prepare, files: Files, tmp_path: Path) -> None:
     (tmp_path / "pairs.de").write_text("eins\nzwei\n", "utf-8")
     assert "pairs.en: has 60 lines but" in (says := told(prepare, "translation", files["translation"]))
-    assert "pairs.de has 2; line by line" in says
+    assert "pairs.de has 2; each line" in says
 
 
 def test_too_large_and_too_small_vocabularies(prepare: Prepare, files: Files) -> None:

@@ -152,7 +152,7 @@ def test_fewer_heads_are_another_architecture(subnet: Subnet, capsys: Any) -> No
     (["--int8", "--qat", "--set", "steps=0"], "steps: '0' is not allowed"),
     (["--prune", "0.5", "--set", "steps=0", "--set", "lr=1"], "lr: has no effect without training; set steps too"),
     (["--prune", "0.5", "--set", "rounds=2"], "rounds: unknown setting; allowed: seed"),
-    (["--prune", "0.5", "--rewind", "--set", "strategy=single"], "strategy: is for supernets"),
+    (["--prune", "0.5", "--rewind", "--set", "strategy=single"], "strategy: applies to supernets"),
     (["--prune", "0.5", "--rewind", "--set", "rewind_step=9", "--set", "steps=3"], "rewind_step 9 is not before"),
     (["--prune", "0.5", "--set", "colour=red"], "colour: unknown setting; allowed: seed"),
     (["--int8", "--out", "runs/a/subnets/big"], "exists; delete it, or name another folder"),

@@ -44,7 +44,7 @@ def test_it_is_written_recorded_and_replaced(subnet, capsys):
     record = Subnet.open("sub").facts.exports["torch-export"]
     assert json.loads((folder / RECORD).read_text()) == {"schema_version": 1, **record}
     assert record["bytes"] == (folder / "model.pt2").stat().st_size
-    assert record["compared_on"] == "tokens drawn with seed 0, as its run is gone"
+    assert record["compared_on"] == "tokens drawn with seed 0, because its run does not exist"
     assert "torch-export" in (subnet.path / "README.md").read_text("utf-8")
     (folder / "left over").touch()
     (folder.parent / ".torch-export.12345678").mkdir()

@@ -77,7 +77,7 @@ def test_a_budget_below_the_least_is_refused_with_the_least(clock: dict[str, flo
     assert "--budget: 5s is too short: profiling made-up for lm-tiny takes at least about " in says
     assert "compiling included" in says and not Path("p/profile.yaml").exists()
     least = says.split("at least about ")[1].split()[0]
-    assert "5s is too little" in profile(capsys, "5s", "p", expected=2)["says"], "a refused call begins nothing"
+    assert "5s is too short" in profile(capsys, "5s", "p", expected=2)["says"], "a refused call begins nothing"
     start = clock["s"]
     profile(capsys, least, "p")
     assert 5 < clock["s"] - start <= 1.2 * parse_time(least)

@@ -54,7 +54,7 @@ def test_latencies_that_do_not_depend_on_the_architecture_are_refused(tmp_path: 
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    ("a,b\n1,2\n", "needs a column ms or latency_ms"), ("key,ms\nabc,1\n", "the key 'abc' is no known architecture"),
+    ("a,b\n1,2\n", "needs a column ms or latency_ms"), ("key,ms\nabc,1\n", "the key 'abc' is not a known architecture"),
     ("architecture,ms\n{,1\n", "line 2: not valid JSON"),
 ])
 def test_wrong_measurements_say_where(text: str, says: str, tmp_path: Path, capsys) -> None:

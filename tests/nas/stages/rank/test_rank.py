@@ -186,7 +186,7 @@ def test_a_damaged_result_is_told(capsys):
     (("rank", "a", "-n", "-1"), "-1"),
     (("rank", "a", "-n", "9999"), "fewer than the requested 9999"),
     (("rank", "a", "--steps", "0"), "--steps"),
-    (("rank", "b"), "runs/b: is no run; runs here: a"),
+    (("rank", "b"), "runs/b: is not a run; runs here: a"),
     (("rank",), "RUN"),
 ])
 def test_asked_wrongly(capsys, argv, says):

@@ -165,7 +165,7 @@ def test_a_quality_says_what_it_was_judged_on(shown):
 def test_labels_stand_off_the_line_of_the_front(shown):
     window, search = shown
     said = window.run("document.getElementById('front-named').textContent")
-    assert "every dimension at its least and greatest" in said
+    assert "every dimension at its minimum and maximum" in said
     named = window.run("""(({customdata, textposition}) => customdata.map((key, i) => [key, textposition[i]]))(
         document.getElementById("front-chart").data.find(each => each.name === "named"))""")
     on = {point["key"] for point in front_of(search, "latency:one")}

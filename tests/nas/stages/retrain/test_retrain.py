@@ -217,7 +217,7 @@ class TestTop:
         assert code == 0 and done == [subnet.arch.key for subnet in subnets[:2]]
         assert [each["key"] for each in json.loads(out)["subnets"]] == done
         code, out, _ = nas(capsys, "retrain", "a", "--top", "9", "--teacher", "none", *sets(steps=2))
-        assert code == 0 and "note: 4 extracted subnets are all there are" in out
+        assert code == 0 and "note: only 4 extracted subnets exist" in out
 
     def test_options_that_do_not_go_together(self, capsys, subnet):
         assert "--out: names the folder of one result" in refused(capsys, "retrain", "a", "--top", "2", "--out", "x")

@@ -24,7 +24,7 @@ def test_values_have_units(text: str, value: float) -> None:
                                   "weight_bytes=3ms", "latency:cpu=-", "macs=1..5G", "params=1e999", "params=-5",
                                   "accuracy=5%"])
 def test_a_wrong_unit_is_told_with_the_allowed_ones(text: str) -> None:
-    with pytest.raises(InputError, match="is no value of .*; allowed: a number >= 0 with"):
+    with pytest.raises(InputError, match="is not a value of .*; allowed: a number >= 0 with"):
         parse_limit(text, METRICS)
 
 

@@ -107,12 +107,12 @@ def test_a_key_is_found_by_its_beginning() -> None:
     assert by_key(BENT, BENT[2].arch.key[:10], "a") is BENT[2]
     with pytest.raises(InputError, match=r"pareto\('a'\)"):
         by_key(BENT, "xyz", "a")
-    with pytest.raises(InputError, match="give more of it"):
+    with pytest.raises(InputError, match="give more characters"):
         by_key(BENT, "", "a")
 
 
 @pytest.mark.parametrize("choice, said", [
-    (Choice(), "what to take is missing"), (Choice(knee=True, top=3), "knee and top exclude each other"),
+    (Choice(), "no selection given"), (Choice(knee=True, top=3), "knee and top cannot be combined"),
     (Choice(key="ab", max=("params=1M",)), "max and min"),
 ])
 def test_there_is_one_way_to_choose(choice: Choice, said: str) -> None:

@@ -185,7 +185,7 @@ def test_what_cannot_be_is_told_before_anything_runs(searchable: RunDir, capsys:
     says = refused(capsys, "search", "a", "--device", "cpu")
     assert "cpu: has no measured profile; profiles here: one, two; create one with nas profile cpu --space" in says
     assert "needs a quality objective" in refused(capsys, "search", "a", "--objective", "params")
-    assert "is no run" in refused(capsys, "search", "b")
+    assert "is not a run" in refused(capsys, "search", "b")
     assert "has not been searched; run nas search a" in refused(capsys, "pareto", "a")
 
 
@@ -292,7 +292,7 @@ def test_a_profile_of_another_vocabulary_says_what_to_run(searchable: RunDir, ca
     assert nas(capsys, "profile", name, "--space", "runs/a")[0] == 0
     code, out, err = nas(capsys, "search", "a", "--device", name, "--trials", "6", "--limit", "6")
     assert code == 0 and f"front on {name}" in out
-    assert f"{name} is computed from a specification" in err and len(err.splitlines()) == 1
+    assert f"{name} is estimated from a specification" in err and len(err.splitlines()) == 1
 
 
 def test_a_search_does_not_go_on_with_other_weights_or_prices(searchable: RunDir, capsys: Any) -> None:
@@ -354,7 +354,7 @@ def test_reading_a_search_needs_neither_data_nor_weights_nor_profiles(searchable
     code, out, err = nas(capsys, "pareto", "a", "--json")
     assert (code, err) == (0, "") and out == before
     code, out, err = nas(capsys, "extract", "a", "--knee")
-    assert (code, err) == (0, "") and "kept as it was" in out
+    assert (code, err) == (0, "") and "unchanged" in out
     assert nas(capsys, "report", "a")[0] == 0
 
 

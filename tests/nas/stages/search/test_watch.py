@@ -41,4 +41,4 @@ def test_a_run_is_shown_as_it_stands(searchable: RunDir, capsys: Any) -> None:
     table = Path("runs/a/trials.csv")
     table.write_text(table.read_text("utf-8")[:-20], "utf-8")  # as a row is while it is written
     assert "of 12 trials" in nas(capsys, "watch", "a")[1] and not run_status(searchable).finished
-    assert "is no run" in refused(capsys, "watch", "nothing")
+    assert "is not a run" in refused(capsys, "watch", "nothing")

@@ -211,7 +211,7 @@ class TestResume:
         assert Path("runs/a/config.yaml").read_bytes() == config
 
     def test_there_is_no_such_run(self, capsys):
-        assert "runs/a: is no run; start one with nas train" in refused(capsys, "train", "--resume", "a")
+        assert "runs/a: is not a run; start one with nas train" in refused(capsys, "train", "--resume", "a")
         started(capsys, "there")
         assert "runs here: there" in refused(capsys, "train", "--resume", "a")
 
@@ -219,12 +219,12 @@ class TestResume:
         finished()
         kept = Path("runs/a/space.yaml").read_text("utf-8")
         Path("runs/a/space.yaml").write_text(kept.replace("[8, 12]", "[8, 16]"), "utf-8")
-        assert "runs/a/space.yaml: is not what the run was started with" in refused(capsys, "train", "--resume", "a")
-        assert "runs/a/space.yaml: is not what the run was started with" in refused(capsys, "rank", "a", "-n", "4")
+        for command in (("train", "--resume", "a"), ("rank", "a", "-n", "4")):
+            assert "runs/a/space.yaml: differs from what the run was started with" in refused(capsys, *command)
         Path("runs/a/space.yaml").write_text(kept, "utf-8")
         shutil.rmtree("runs/a/data")
         Path("text.txt").write_text(Path("text.txt").read_text("utf-8") * 2 + "the end .\n", "utf-8")
-        assert "other data than the run was started with" in refused(capsys, "train", "--resume", "a")
+        assert "different data than the run was started with" in refused(capsys, "train", "--resume", "a")
 
 
 def test_settings_lists_every_one_with_its_default(capsys):

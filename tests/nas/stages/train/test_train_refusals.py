@@ -117,7 +117,7 @@ def test_bad_data_free_the_name_again(capsys, content, says):
     good = path.read_bytes()
     path.write_bytes(content) if content is not None else path.unlink()
     assert says in refused(capsys, *options("a"))
-    assert "is no run" in refused(capsys, "train", "--resume", "a")
+    assert "is not a run" in refused(capsys, "train", "--resume", "a")
     path.write_bytes(good)
     assert nas(capsys, *options("a"))[0] == 0
 

@@ -131,7 +131,7 @@ class TestTrouble:
 
     def test_gradients_that_are_never_finite_are_told(self, capsys):
         err = refused(capsys, *options("a", lr=1e30, clip=0, steps=50, bad_steps=3, weight_decay=0, checkpoint_every=1))
-        assert "not finite in 3 steps in a row" in err and "train again with an lr below 1e+30" in err
+        assert "not finite in 3 consecutive steps" in err and "train again with an lr below 1e+30" in err
         assert newest_step(Path("runs/a/checkpoints")) > 0
 
     def test_a_full_disk_at_the_end_is_told_and_the_run_goes_on(self, capsys, monkeypatch):

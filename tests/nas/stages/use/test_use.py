@@ -70,7 +70,7 @@ def test_the_context_ends_a_text_with_a_word(subnets: dict[str, Path], capsys: A
     long = "the quick brown fox jumps over a lazy dog"
     for n, kept in ((1, 8), (3, 6), (100, 4)):
         found = greedy_text(folder, long, n)
-        assert read.pop() == kept and f"the last {kept} are read" in found.notes[0]
+        assert read.pop() == kept and f"only the last {kept} are used" in found.notes[0]
         assert found.tokens == min(n, CONTEXT + 1 - kept)
     code, out, err = nas(capsys, "generate", folder, long)
     assert code == 0 and out.startswith(long) and err.count("note: ") == 2
@@ -109,7 +109,7 @@ def test_classes_are_those_of_the_evaluation(subnets: dict[str, Path], capsys: A
     assert [line.split("\t")[0] for line in out.splitlines()] == [each["label"] for each in found]
     assert [line.split("\t")[2] for line in out.splitlines()] == texts
     long = "good " * 40
-    assert "the beginning is read" in nas(capsys, "classify", folder, long)[2]
+    assert "only the beginning is used" in nas(capsys, "classify", folder, long)[2]
     facts = subnet.facts.model_copy(update={"labels": ("one",)})
     subnet.write_facts(facts)
     assert "lists 1 classes, the model has 2" in refused(capsys, "classify", folder, "a")
