@@ -270,8 +270,8 @@ class Kind:
         causal: whether it can be causal, i.e. may be used in a decoder.
         ties: head only: whether it reads the embedding's tensors, as its method `tied_shapes` lists.
         adds_loss: whether it appends a loss of its own to `Call.losses`, such as the balance between experts.
-        over_words: head only: whether it gives one logit per word, as lm and seq2seq need.
-        logits: head only: whether it gives logits, which have a loss.
+        over_words: head only: whether it returns one logit per token of the vocabulary, as lm and seq2seq need.
+        logits: head only: whether it returns logits, which have a loss.
         projects: embedding only: whether the table is widened by one linear map `project`.
         tables: embedding only: maps dims and facts to the fact `tables` of heads; by default `words`.
         length: between only: by its dims, the share of the tokens that is left; None where the length stays.

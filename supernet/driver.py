@@ -58,9 +58,9 @@ class PassResult:
     Args:
         x: the output of the last step that ran.
         features: the states after every layer.
-        records: what the blocks of each layer reported, where records were kept.
+        records: the records of the blocks of each layer, if kept.
         losses: what blocks add to the training loss, where losses were kept.
-        states: what each sub-layer remembers now, for decoding.
+        states: the new state of each sub-layer, for decoding.
     """
 
     x: Any = None
@@ -107,7 +107,7 @@ def drive(steps: Iterable[PlannedStep], parts: UnitParts, inputs: PassInputs, *,
         head: whether the head runs, too.
         keep_records: whether blocks report attention maps.
         keep_losses: whether blocks report losses of their own.
-        recompute: whether sub-layers are recomputed in the backward pass instead of kept.
+        recompute: whether to recompute sub-layers in the backward pass (activation checkpointing).
     """
     done, remembered = PassResult(inputs.memory), iter(inputs.states or ())
     call, embedding = Call(), None

@@ -94,7 +94,7 @@ def balance_loss(shares: Tensor, chosen: Tensor, mask: Tensor | None) -> Tensor:
     Args:
         shares: (tokens, experts) router probabilities.
         chosen: (tokens, k) experts.
-        mask: true for real tokens; None where all are real.
+        mask: true for real tokens; None if all are real.
     """
     if mask is not None:
         shares, chosen = shares[mask.flatten()], chosen[mask.flatten()]

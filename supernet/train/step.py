@@ -190,7 +190,7 @@ class Trainer:
         return losses.detach().cpu().double() / n_labels
 
     def logits(self, arch: Architecture, batch: Batch) -> Tensor:
-        """What an architecture predicts on a batch, in the recipe's precision."""
+        """The logits of an architecture on a batch, in the recipe's precision."""
         found: Tensor = predict(self.model, arch, batch, self.recipe)
         return found
 
