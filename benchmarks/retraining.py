@@ -3,9 +3,9 @@
     python benchmarks/retraining.py RUN [--steps N] [--only PICK/WAY] [--set KEY=VALUE]...
                                     [--results benchmarks/results]
 
-For a finished run of `nas train`. The picks are the cheapest, the middle and the dearest of its front, or of samples
-where it was not searched; all ways see the same batches. What is trained stays in the run's folder `benchmark`, so that
-a benchmark that was broken off goes on, and --only can do it in parts. Prints one JSON line: the validation metrics of
+For a finished run of `nas train`. The picks are the cheapest, the middle and the most expensive of its front, or of
+samples if it was not searched; all ways see the same batches. What is trained stays in the run's folder `benchmark`, so
+that an interrupted benchmark resumes, and --only can do it in parts. Prints one JSON line: the validation metrics of
 every way that is done.
 """
 

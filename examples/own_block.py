@@ -53,7 +53,7 @@ class Recent(nn.Module):
         return ((batch, self.window - 1, self.inner),)
 
     def layouts(self) -> dict[str, Layout]:
-        """Slices are the first rows and columns, as usual; the last map starts smaller, for it ends in a residual."""
+        """Slices are the first rows and columns; the last map starts smaller, because a residual follows."""
         return {"leave.weight": Layout(gain=RESIDUAL_GAIN)}
 
 

@@ -66,7 +66,7 @@ def load(path, inputs, options):
 
 
 def call(path, options):
-    """A function from NumPy arrays to the outputs, for whoever checks what was compiled."""
+    """A function from NumPy arrays to the outputs, for checking compiled models."""
     import torch
 
     graph = _opened(path, options)

@@ -121,9 +121,9 @@ class Device(_DeviceModel):
         unknown = sorted(set(self.options) - set(runtime.OPTIONS))
         if unknown:
             allowed = ", ".join(runtime.OPTIONS) or "none"
-            raise ValueError(f"options.{unknown[0]} is not one of {self.runtime}; allowed: {allowed}")
+            raise ValueError(f"options.{unknown[0]} is not an option of {self.runtime}; allowed: {allowed}")
         if not runtime.SUFFIX and not transports.get(self.transport["kind"]).TRANSPORT.HERE:
-            raise ValueError(f"the runtime {self.runtime} runs in this program only; use transport: {{kind: local}}")
+            raise ValueError(f"the runtime {self.runtime} runs only in this process; use transport: {{kind: local}}")
         return self
 
     @property

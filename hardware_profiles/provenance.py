@@ -13,7 +13,7 @@ class ProfileWarning(UserWarning):
 
 
 def provenance(device: Device) -> dict[str, str]:
-    """What a latency measured now depends on; nothing is known yet of a device that is not this machine."""
+    """Versions and processor of a measurement made now; empty for a device that is not this machine."""
     if not transports.get(device.transport["kind"]).TRANSPORT.HERE:
         return {}
     return {**runtimes.get(device.runtime).versions(), "cpu": measure.machine()["cpu"]}

@@ -160,7 +160,7 @@ def _read_row(line: list[str], where: str) -> PriceRow:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(where, f"cannot be read ({shown(str(error))}); {REMEDY}") from None
     if not all(math.isfinite(value) and value >= 0 for value in numbers):
-        raise InputError(where, f"{unit}: {ms} ms in [{low}, {high}] is no time")
+        raise InputError(where, f"{unit}: {ms} ms in [{low}, {high}] is not a valid latency")
     if source not in SOURCES:
         raise InputError(where, f"source {source!r} is not allowed; allowed: {', '.join(SOURCES)}")
     return PriceRow(phase, unit, numbers[0], numbers[1], numbers[2], source, UnitWork(*numbers[3:]), names)

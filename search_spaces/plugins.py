@@ -161,7 +161,7 @@ def values(package: str, group: str, declaration: type[Declared], sort: str,
         for each in declared:
             check(each, plugin.where)
             if found.setdefault(each.name, each) is not each:
-                raise InputError(plugin.where, f"there is a {sort} {each.name} already; rename it")
+                raise InputError(plugin.where, f"a {sort} {each.name} already exists; rename it")
     return found
 
 

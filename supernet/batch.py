@@ -35,7 +35,7 @@ class Batch:
 
     @property
     def n_labels(self) -> int:
-        """How many labels count."""
+        """Number of labels that are not ignored."""
         return self.labels.numel() if self.labels.is_floating_point() else int((self.labels != IGNORE).sum())
 
     @property

@@ -29,16 +29,16 @@ class Call:
     """The context of one sub-layer's call.
 
     Args:
-        mask: (batch, length), true where a real token stands; None where all are real. Where x continues a sequence,
+        mask: (batch, length), true for real tokens; None if all are real. Where x continues a sequence,
             the length is that of the whole: the tokens before x come first.
         memory: (batch, source length, width), the encoder's output for cross-attention.
         memory_mask: as `mask`, of the memory.
         types: (batch, length) token types, for an embedding.
         target: whether the tokens are the target of a seq2seq model, for an embedding.
-        before: the hidden states and mask before each block that shortened the sequence, the last one at the end.
-        record: filled by blocks; None where no record is kept.
-        losses: where blocks that have a loss of their own append it, a scalar; None where nobody asks for it.
-        state: what the block remembers, where x continues a sequence; None where x is the whole of it.
+        before: the hidden states and mask before each block that shortened the sequence, latest last.
+        record: filled by blocks; None if no record is kept.
+        losses: blocks append their auxiliary losses (scalars) here; None if they are not needed.
+        state: the state of the block if x continues a sequence; None if x is the whole sequence.
         position: how many tokens came before x; (batch, n) the positions of x, where those of rows differ.
     """
 

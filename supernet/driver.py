@@ -25,13 +25,13 @@ class PassInputs:
     Args:
         tokens: (batch, n) ids; of the source for seq2seq. None if only the decoder of a seq2seq model runs.
         target: (batch, m) ids the decoder reads, for seq2seq.
-        mask: (batch, n), true where a real token stands; None where all are real. With states, tokens that came before
+        mask: (batch, n), true for real tokens; None if all are real. With states, tokens that came before
             are its first ones.
         target_mask: as `mask`, of the target.
         types: (batch, n) token types.
         memory: the encoder's output, where only the decoder runs.
         position: how many tokens came before these; (batch, n) their positions, where those of rows differ.
-        states: for decoding, what each sub-layer remembers, in the order they run; None where sequences are whole.
+        states: for decoding, the state of each sub-layer in execution order; None for whole sequences.
     """
 
     tokens: Tensor | None

@@ -1,6 +1,6 @@
 """Transports: one file for each way to reach a device, found by its name; `_base.py` has the contract of such a file.
 
-Those of a user's own come from packages, through the entry-point group `nas.transports`, or from single files: see
+User transports come from packages, through the entry-point group `nas.transports`, or from single files: see
 `search_spaces.plugins`.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["STORED", "Base", "Job", "Model", "TransportSettings", "Waiting", "ch
            "make", "names", "safe_name"]
 GROUP = "nas.transports"
 HOLDS = ("HELP", "SETTINGS", "TRANSPORT", "TOOL", "missing")
-"""What a file holds."""
+"""Required names of a file."""
 _BASE, _ROUNDS = f"{__name__}._base", f"{__name__}._rounds"
 __getattr__ = lazy(__name__, {"STORED": _BASE, "Base": _BASE, "Job": _BASE, "Model": _BASE, "TransportSettings": _BASE,
                               "Waiting": _BASE, "safe_name": _BASE, "check_rounds": _ROUNDS, "check_stored": _ROUNDS})
@@ -37,7 +37,7 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> Any:
-    """The module of a transport. Raises InputError where there is none."""
+    """The module of a transport. Raises InputError if there is none."""
     try:
         return _registry()[name]
     except KeyError:

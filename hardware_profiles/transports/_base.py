@@ -3,11 +3,11 @@
 A transport is one file, of this folder or of the user, that holds
 
 - `HELP`: what it reaches, in a few words;
-- `SETTINGS`: a pydantic model of what a device's YAML may say under `transport`, a subclass of `TransportSettings`;
+- `SETTINGS`: a pydantic model of the settings under `transport` in a device file, a subclass of `TransportSettings`;
 - `TRANSPORT`: a subclass of `Base`;
-- `TOOL`: the program that it needs on this machine, None where it needs none;
-- `missing(settings)`: why no device can be reached from this machine, such as a program that is not installed; None
-  where it can. It does not look at the device.
+- `TOOL`: the program that it needs on this machine, None if it needs none;
+- `missing(settings)`: why no device can be reached from this machine, such as a missing program, or None. It does not
+contact the device.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Log:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Record every warning; ours are printed as a sentence, others as usual in Python."""
+        """Record every warning; ours are printed as a sentence, others as Python does."""
         show = warnings.showwarning
 
         def note(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any,
@@ -72,9 +72,9 @@ class Log:
         self._write(ENDED.get(code, str(code)), [folder / FILE for folder in folders(self.params)])
 
     def close_failed(self, error: BaseException) -> Path | None:
-        """Write what nobody expected, in `runs` where the command is of no run; gives the file, if it can be written.
+        """Log an internal error, in `runs` if the command has no run; returns the file, if it could be written.
 
-        Local variables are left out: they may hold what is nobody's business.
+        Local variables are omitted, because they may contain private data.
         """
         self.lines.append(f"paretoformer {version('paretoformer')}, Python {platform.python_version()}, "
                           f"{platform.platform()}")

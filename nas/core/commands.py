@@ -1,4 +1,4 @@
-"""Sentences of errors and notes as the command line writes them: flags, and commands to copy."""
+"""Converts references in messages to flags and commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def command_line(text: str) -> str:
 
 
 SHORT = {"training": "set"}
-"""Flags that are not called as the field of the request is."""
+"""Flags whose names differ from the field of the request."""
 
 
 def flag(name: str) -> str:

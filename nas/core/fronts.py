@@ -122,8 +122,8 @@ def candidates(trials: Iterable[FrozenTrial], space: SearchSpace, journal: Path)
             seen.add(known["key"])
             arch = space.decode(trial.params)
             if arch.key != known["key"]:
-                raise InputError(str(journal), f"trial {trial.number} is not of the run's space and data; put the "
-                                               "files back as they were")
+                raise InputError(str(journal), f"trial {trial.number} does not fit the run's space and data; "
+                                               "restore the original files")
             yield FrontEntry(arch, dict(known["metrics"]), dict(known["costs"]), dict(known.get(UNMEASURED, {})))
 
 

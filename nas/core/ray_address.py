@@ -88,7 +88,7 @@ def _why_not(host: str, port: int) -> str | None:
         return f"{where} did not answer for {ANSWER_S:.0f} s"
     except (OSError, OverflowError) as error:
         return f"{where} cannot be reached ({getattr(error, 'strerror', None) or error})"
-    return None if len(answer) > 3 and answer[3] == _SETTINGS else f"what listens on {where} is no Ray cluster"
+    return None if len(answer) > 3 and answer[3] == _SETTINGS else f"the server on {where} is not a Ray cluster"
 
 
 def start_local(**settings: Any) -> None:

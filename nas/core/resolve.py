@@ -100,7 +100,7 @@ def sequence_length(found: SearchSpace | Named, seq_len: int | None, target_len:
 
 def _architecture(path: Path) -> Architecture:
     if not path.is_file():
-        raise InputError(str(path), "is no file" if path.exists() else "does not exist")
+        raise InputError(str(path), "is not a file" if path.exists() else "does not exist")
     return load_architecture(path)
 
 

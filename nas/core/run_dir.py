@@ -85,8 +85,8 @@ class RunDir:
     def check_free(self) -> None:
         """Raises InputError if this folder cannot be used for a new run."""
         if self.config_path.exists():
-            raise InputError(str(self.path), f"exists; resume it with {Command('train', resume=self.name)}, or take "
-                                             "another name")
+            raise InputError(str(self.path), f"exists; resume it with {Command('train', resume=self.name)}, or "
+                                             "choose another name")
         others = sorted(path.name for path in self.path.glob("*") if path.name != ".lock")
         if others:
             raise InputError(str(self.path), f"holds other files ({', '.join(others[:3])}); choose another name")
@@ -163,7 +163,7 @@ class RunDir:
 
         Args:
             facts: what went in; what an earlier start wrote stays.
-            start: how this one was asked for.
+            start: the command of this start.
         """
         known = self.read_manifest()
         here = {"python": platform.python_version(), "platform": platform.platform(),

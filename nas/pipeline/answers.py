@@ -58,7 +58,7 @@ def _is_there(path: str) -> bool:
 
 
 def _task(found: Guess, ask: Answer) -> str:
-    """The task; asked for where columns leave it open."""
+    """The task; asks if the columns are ambiguous."""
     fitting = tuple(name for name in tasks.names() if set(tasks.get(name).roles) <= set(found.picks))
     if found.task in fitting and len(fitting) > 1 and len(found.columns) > 1:
         return ask("task", "Task?", found.task, fitting)

@@ -30,15 +30,15 @@ PLACES = {"objective": "objectives"}
 """Keys of a config file that differ from the option names of the command line."""
 
 
-def faults(config: PipelineConfig, anew: bool = False, wrong: Collection[str] = ()) -> Iterator[Fault]:
+def faults(config: PipelineConfig, restart: bool = False, wrong: Collection[str] = ()) -> Iterator[Fault]:
     """All faults that would stop a stage, with their keys in the file.
 
     Args:
-        anew: whether a run of the same name is set aside first.
+        restart: whether a run of the same name is set aside first.
         wrong: keys already known to be wrong; checks that read them are skipped.
     """
     bad = set(wrong)
-    for keys, check in (*CHECKS, *(NEW if anew or not _is_there(config) else OLD)):
+    for keys, check in (*CHECKS, *(NEW if restart or not _is_there(config) else OLD)):
         if bad.isdisjoint(keys):
             found = list(check(config))
             bad |= {fault.key.partition(".")[0] for fault in found}

@@ -116,7 +116,7 @@ def run(path: str, first: str | None, dry: bool, console: Console) -> PipelinePl
         InputError: the file or a stage's input is wrong.
         Stopped: the user stopped it.
     """
-    plan = make_plan(read_pipeline(Path(path), anew=first == "prepare"), first)
+    plan = make_plan(read_pipeline(Path(path), restart=first == "prepare"), first)
     if dry:
         return plan
     plan.record.again(step.stage.name for step in plan.steps if step.does == "run again")

@@ -48,7 +48,7 @@ search:
   limit: 50                   # validation examples that each architecture is judged by
   max: []                     # limits, such as [{limit}=12ms, params=5M]
 
-pick:                         # what goes on: max: [...], knee: true, top: 3 or all_pareto: true; or a list of such
+pick:                         # what to extract: max: [...], knee: true, top: 3 or all_pareto: true; or a list of such
   knee: true
 
 retrain:                      # null: ship what the supernet has
@@ -131,7 +131,7 @@ def write_config(path: Path, ask: Ask, given: Given = Given(), say: Callable[[Gu
     data = fitting_vocab(task, found.data, load_space(space))
     device = answer(_device_question())
     text = _text(path, {"run": run, "task": task.name, "space": space, "device": device}, data)
-    parse_pipeline(text, str(path), anew=True)
+    parse_pipeline(text, str(path), restart=True)
     write_text(path, text)
     return path
 

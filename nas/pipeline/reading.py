@@ -19,18 +19,18 @@ PARTS: dict[str, type[BaseModel]] = {"devices": DevicePart, "pick": PickPart, "r
                                      "export": ExportPart}
 
 
-def read_pipeline(path: Path, anew: bool = False) -> PipelineConfig:
+def read_pipeline(path: Path, restart: bool = False) -> PipelineConfig:
     """A config from its file, checked. Raises InputError with all faults.
 
     Args:
-        anew: whether a run of the same name is set aside first.
+        restart: whether a run of the same name is set aside first.
     """
     if not path.exists():
         raise InputError(str(path), "does not exist; nas init writes one")
-    return parse_pipeline(read_text(path, most=MOST_YAML_BYTES), str(path), anew)
+    return parse_pipeline(read_text(path, most=MOST_YAML_BYTES), str(path), restart)
 
 
-def parse_pipeline(text: str, where: str, anew: bool = False) -> PipelineConfig:
+def parse_pipeline(text: str, where: str, restart: bool = False) -> PipelineConfig:
     """A config from its text, checked. Raises InputError with all faults."""
     data, found = parse_yaml(text, where), list[Fault]()
     try:
@@ -38,7 +38,7 @@ def parse_pipeline(text: str, where: str, anew: bool = False) -> PipelineConfig:
     except ValidationError as error:
         found += _faults(error)
         config = _rest(data, where, found)
-    found += faults(config, anew, {fault.key.partition(".")[0] for fault in found})
+    found += faults(config, restart, {fault.key.partition(".")[0] for fault in found})
     if found:
         raise InputError(where, found)
     return config

@@ -1,6 +1,6 @@
-"""Tasks: what a model is trained for and judged by. One file each; README.md says what such a file holds.
+"""Tasks: data, training targets and metrics. One file each; README.md says what such a file holds.
 
-Those of a user's own come from packages, through the entry-point group `nas.tasks`, or from single files: see
+User tasks come from packages, through the entry-point group `nas.tasks`, or from single files: see
 `search_spaces.plugins`.
 """
 

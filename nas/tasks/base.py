@@ -1,4 +1,4 @@
-"""The contract of a task, and what is the same for all: options, cache, vocabulary."""
+"""The contract of a task, and its shared parts: options, cache, vocabulary."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Watch = Callable[[float], None]
 
 
 def unwatched(loss: float) -> None:
-    """Nobody looks."""
+    """The default watcher: does nothing."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Prepared:
         labels: the names of the outputs: the classes, or one name where a model predicts a number; none for tokens.
         scale: mean and standard deviation of the training labels, where a model predicts a number in units of these.
         notes: sentences the user should read.
-        fingerprint: equal exactly where the encoded data are equal.
+        fingerprint: equal if and only if the encoded data are equal.
     """
 
     space: SearchSpace
@@ -61,9 +61,9 @@ class Prepared:
 
 
 class Task(ABC):
-    """What a model is trained for and judged by. A module of this folder holds one as `TASK`.
+    """A task: data, training targets and metrics. A module of this folder defines one as `TASK`.
 
-    A subclass says how rows are read, encoded and scored; options, splitting, vocabulary and cache are done here.
+    A subclass defines how rows are read, encoded and scored; options, splitting, vocabulary and cache are handled here.
     """
 
     name: ClassVar[str]
@@ -82,7 +82,7 @@ class Task(ABC):
     roles: ClassVar[Row]
     """The columns it reads; each is an option that names its column."""
     embedded_vocab: ClassVar[int]
-    """The most pieces that the embedded data are good for."""
+    """The maximum vocabulary size of the bundled data."""
     metrics: ClassVar[Mapping[str, bool]]
     """What `evaluate` measures, and whether more of it is better."""
     from_loss: ClassVar[Mapping[str, Callable[[float], float]]] = {"loss": float}
@@ -90,14 +90,14 @@ class Task(ABC):
     costly: ClassVar[Collection[str]] = ()
     """The metrics that `evaluate` measures only with `full`."""
     extras: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Options of the embedded data: their allowed values, or none for a number."""
+    """Options of the bundled data: their allowed values, or none for a number."""
 
     def prepare(self, data: Mapping[str, str], space: SearchSpace, folder: Path, seed: int) -> Prepared:
-        """Read, encode and keep the data in `folder`; where they are there already, take them from it.
+        """Read, encode and store the data in `folder`, or load them from it.
 
         Args:
-            data: the options; none for the embedded data.
-            seed: of the splits, where the data bring none, and of generated data.
+            data: the options; none for the bundled data.
+            seed: of the splits, if the data have none, and of generated data.
 
         Raises:
             InputError: wrong options or data, or a folder of other options.
@@ -141,7 +141,7 @@ class Task(ABC):
         return replace(found, fingerprint=cache.fingerprint(found))
 
     def _tokenizer(self, rows: list[Row], options: Options, space: SearchSpace, notes: list[str]) -> Tokenizer:
-        """A vocabulary of the size the user gives, else of the space's, where the embedded data can fill it."""
+        """A vocabulary of the given size, else of the space's, if the bundled data can fill it."""
         size, asked = options.vocab_size or space.vocab_size, "you requested" if options.vocab_size else "the space has"
         if options.embedded and options.vocab_size is None and size > self.embedded_vocab:
             size, asked = self.embedded_vocab, "the bundled data are meant for"
@@ -160,7 +160,7 @@ class Task(ABC):
         return Prepared(space=fitted, tokenizer=encoded.tokenizer, labels=encoded.labels, notes=encoded.notes,
                         fingerprint=encoded.fingerprint, scale=encoded.scale, **splits)
 
-    # What a task says of itself. Rows are tuples of texts in the order of `roles`.
+    # The contract of a task. Rows are tuples of texts in the order of `roles`.
 
     @abstractmethod
     def read(self, path: str, options: Options) -> list[Row]:
@@ -168,12 +168,12 @@ class Task(ABC):
 
     @abstractmethod
     def embedded(self, options: Options, seed: int) -> Rows:
-        """The rows of every split of the data that come with the program."""
+        """The rows of every split of the bundled data."""
 
     @abstractmethod
     def encode(self, rows: Rows, tokenizer: Tokenizer, labels: tuple[str, ...], context: int,
                notes: list[str]) -> Arrays:
-        """The arrays that are kept, named `split.array`; adds to the notes what the user should know."""
+        """The arrays to store, named `split.array`; may add notes for the user."""
 
     @abstractmethod
     def open(self, arrays: Arrays, context: int) -> Split:
@@ -187,9 +187,9 @@ class Task(ABC):
         Args:
             logits: runs the model; any device.
             size: examples in a batch.
-            limit: score so many examples, a fair sample; None for all.
+            limit: size of a random sample of examples; None for all.
             full: compute the costly metrics too.
-            watch: is told the loss of every batch, summed over its labels; what it raises ends the evaluation.
+            watch: called with the loss of every batch, summed over its labels; an exception ends the evaluation.
         """
 
     @abstractmethod
@@ -200,14 +200,14 @@ class Task(ABC):
         """What a model says of a text, whose tokens are given. Raises InputError."""
         raise InputError(trained.where, f"is a model for the task {self.name}; use {Command(self.command)}")
 
-    # What most tasks need not say.
+    # Optional overrides.
 
     def split_off(self, rows: Rows, seed: int) -> Rows:
-        """Make the splits that the data do not bring from the training rows."""
+        """Split missing splits off the training rows."""
         return take_off(rows, seed, self.must_stay)
 
     def check(self, space: SearchSpace) -> None:
-        """Raises InputError if no architecture of the space can do the task."""
+        """Raises InputError if no architecture of the space fits the task."""
         if space.family != self.family:
             says = f"needs a space of the family {self.family}; {space.name} is {space.family}"
             raise InputError("", f"task {self.name} {says}")
@@ -221,7 +221,7 @@ class Task(ABC):
         return ()
 
     def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
-        """The rows without what cannot be used."""
+        """The usable rows."""
         return rows
 
     def texts(self, rows: list[Row]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The folder of prepared data: written whole or not at all, and checked when it is read again."""
+"""The folder of prepared data: written atomically, and checked when loaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from search_spaces.files.writing import whole
 
 VERSION = 1
 MOST_DATA_BYTES = 2**40
-"""Of encoded data: as large as memory allows."""
+"""Maximum size of encoded data: as large as memory allows."""
 INDEX, TOKENIZER, ARRAYS = "data.json", "tokenizer.json", "data.safetensors"
 Arrays = dict[str, NDArray[Any]]
 
@@ -40,7 +40,7 @@ class _Index(BaseModel):
 
 @dataclass(frozen=True)
 class Encoded:
-    """Everything that is kept of prepared data."""
+    """The stored form of prepared data."""
 
     tokenizer: Tokenizer
     arrays: Arrays
@@ -62,9 +62,9 @@ def fingerprint(data: Encoded) -> str:
 
 
 def write(folder: Path, options: Mapping[str, Any], encoded: Encoded) -> None:
-    """Write the files; the index comes last, so a folder without one is as good as empty.
+    """Write the files; the index comes last, so a folder without one counts as empty.
 
-    Two processes may do so at once: they write the same bytes.
+    Two processes may write at once: they write the same bytes.
     """
     files = {TOKENIZER: encoded.tokenizer.to_str(pretty=True).encode(), ARRAYS: save(encoded.arrays)}
     index = {
@@ -85,7 +85,7 @@ def write(folder: Path, options: Mapping[str, Any], encoded: Encoded) -> None:
 
 
 def read(folder: Path, options: Mapping[str, Any]) -> Encoded | None:
-    """What the folder holds; None if nothing was prepared yet.
+    """The content of the folder; None if nothing was prepared yet.
 
     Raises:
         InputError: it was prepared with other options, or a file of it is damaged.
@@ -105,7 +105,7 @@ def read(folder: Path, options: Mapping[str, Any]) -> Encoded | None:
 
 
 def _check_options(folder: Path, before: dict[str, Any], now: dict[str, Any], vocab_size: object) -> None:
-    if now.get("space.vocab_size") == vocab_size:  # the space was fitted to these data already
+    if now.get("space.vocab_size") == vocab_size:  # the space already fits these data
         before.pop("space.vocab_size", None), now.pop("space.vocab_size", None)
     differing = [
         Fault(key, f"is {_shown(now, key)}, but the folder was prepared with {_shown(before, key, 'it ')}; "

@@ -47,7 +47,7 @@ class Classification(LabelledTexts):
         """The classes of the training rows; numbers in their own order.
 
         Raises:
-            InputError: there is but one, or another split has one that training never sees.
+            InputError: there is only one, or another split has one that training does not have.
         """
         seen = {split: {label for _, label in rows[split]} for split in SPLITS}
         if len(seen["train"]) < 2:
@@ -88,10 +88,10 @@ class Classification(LabelledTexts):
 
     @torch.no_grad()
     def answer(self, trained: TrainedModel, text: str, ids: list[int]) -> Labelled:
-        """The most probable class. Raises InputError where the names of the classes are not those of the model."""
+        """The most probable class. Raises InputError if the names of the classes are not those of the model."""
         labels, known = trained.labels, trained.model.arch.n_classes
         if len(labels) != known:
-            raise InputError(trained.where, f"metrics.json names {len(labels)} classes, the model knows {known}; "
+            raise InputError(trained.where, f"metrics.json lists {len(labels)} classes, the model has {known}; "
                                             "extract it again")
         found = trained.model(read_by(trained, ids))[0].softmax(dim=-1)
         best = int(found.argmax())
@@ -100,7 +100,7 @@ class Classification(LabelledTexts):
 
 @dataclass(frozen=True)
 class Labelled(Answer):
-    """The class of a text, and how probable the model finds it."""
+    """The class of a text, and its probability."""
 
     label: str
     probability: float

@@ -1,4 +1,4 @@
-"""Writing a target token by token."""
+"""Greedy decoding of targets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Length = TypeVar("Length", int, Tensor)
 
 
 def most_written(source: Length) -> Length:
-    """The most tokens that are written for a source of so many."""
+    """Maximum number of generated tokens for a source of that length."""
     return 2 * source + 10
 
 

@@ -1,4 +1,4 @@
-"""English text that every Python brings along: its language reference and the docstrings of its library."""
+"""Bundled English text: Python's language reference and the docstrings of its standard library."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _ROLE = re.compile(r":[a-z]+(?::[a-z]+)?:`~?([^`<]+)(?:<[^`]*>)?`")
 
 @lru_cache(maxsize=1)
 def documents() -> tuple[tuple[str, str], ...]:
-    """(chapter or module, text), in a fixed order. A paragraph comes once, though chapters quote each other.
+    """(chapter or module, text), in a fixed order. Repeated paragraphs are removed.
 
     Raises:
-        InputError: this Python comes without its library's sources.
+        InputError: this Python has no sources of its standard library.
     """
     seen: set[str] = set()
     found = ((name, _fresh(text, seen)) for name, text in [*_topics(), *_modules()])

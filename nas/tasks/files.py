@@ -17,7 +17,7 @@ from search_spaces.files.reading import parse_json
 
 Row = tuple[str, ...]
 DELIMITERS = {"\t": "tab", ";": "';'", "|": "'|'"}
-"""How a shell takes them."""
+"""Delimiter -> its name in the shell."""
 
 
 def read_text(path: str, encoding: str = "utf-8") -> str:
@@ -63,13 +63,13 @@ def lines_of(text: str) -> list[str]:
 
 
 def format_of(path: str, options: Options) -> str:
-    """The format asked for, or the one the file's ending tells; `text` where it tells none."""
+    """The given format, or the one of the file extension; `text` if unknown."""
     ending = Path(path.removesuffix(".gz")).suffix.removeprefix(".")
     return options.format or (ending if ending in ("tsv", "csv", "jsonl") else "text")
 
 
 def read_rows(path: str, options: Options, roles: Row) -> list[Row]:
-    """The columns of a table, a row each. Blank lines count as nothing.
+    """The columns of a table, a row each. Blank lines are ignored.
 
     Args:
         roles: what the columns mean to the task; the groups of a pattern are named so.

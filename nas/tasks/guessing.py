@@ -1,4 +1,4 @@
-"""Look at a user's files and guess how to read them: format, encoding, columns, splits, and the task they suit."""
+"""Detects how to read a user's files: format, encoding, columns, splits and task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from search_spaces.errors import InputError, Option
 from search_spaces.files.reading import parse_json
 
 ROWS = 1000
-"""Rows that a guess looks at."""
+"""Number of rows to inspect."""
 MOST_CLASSES = 100
 CONSISTENT = 0.98
 """The share of rows that have to have the same number of columns."""
@@ -46,7 +46,7 @@ class Guess:
         columns: what a table calls its columns: names, or numbers from 1.
         rows: the first rows as they are read.
         picks: by option (text, label, source, target) the columns that it may be, the likeliest first.
-        notes: which files are used and which are not, where that is not what the user named.
+        notes: which files are used and which are not, if they differ from the given ones.
     """
 
     says: str
@@ -78,7 +78,7 @@ def guess(paths: Sequence[str], task: str | None = None) -> Guess:
 
 
 def _unused(folder: Path, paths: Sequence[str], found: Guess) -> Iterator[str]:
-    """A note where a folder holds files that are not read."""
+    """A note about unread files of a folder."""
     names = {Path(path).name for path in paths}
     starts = tuple(Path(found.data[split]).name.partition("*")[0] for split in _SPLITS if split in found.data)
     rest = [path.name for path in sorted(folder.iterdir()) if path.is_file() and path.name not in names
@@ -99,7 +99,7 @@ def _of_folder(folder: Path) -> list[str]:
 
 
 def _split_of(path: Path) -> str | None:
-    """The split that a file's name tells."""
+    """The split in a file's name."""
     words = re.split(r"[^a-z]+", path.name.lower())
     return next((split for split, known in _SPLITS.items() if set(known) & set(words)), None)
 
@@ -152,7 +152,7 @@ def _common(first: str, second: str) -> tuple[str, tuple[str, str], str]:
 
 
 def _others(text: str) -> Iterator[tuple[str, str]]:
-    """The other splits, and what may stand for `train` in the names of their files."""
+    """The other splits, and their names in place of `train` in file names."""
     if "train" in text:
         yield from ((split, word) for split in ("test", "valid") for word in reversed(_SPLITS[split]))
 
@@ -193,7 +193,7 @@ def _ending(path: str) -> str:
 
 
 def _siblings(path: str) -> dict[str, str]:
-    """Files beside the training file that are named as its other splits."""
+    """Files next to the training file that are named like its other splits."""
     own = Path(path).expanduser()
     found: dict[str, str] = {}
     if _split_of(own) == "train":
@@ -305,7 +305,7 @@ def _with_columns(says: str, columns: Row, rows: list[Row], data: dict[str, str]
 
 
 def _labels(cells: dict[str, list[str]]) -> list[str]:
-    """Columns with few values that come again and again, the likeliest first."""
+    """Columns with few repeated values, most likely first."""
     def likely(name: str) -> tuple[bool, bool, int]:
         return not _is_named("label", name), not all(map(_is_number, cells[name])), len(set(cells[name]))
 

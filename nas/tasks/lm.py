@@ -80,19 +80,19 @@ class LanguageModelling(Task):
         return list(_joined(lines[:limit]))
 
     def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
-        """The documents that say something."""
+        """The documents that are not empty."""
         whole: list[Row] = [(text,) for (text,) in rows if text.strip()]
         if not whole:
             raise InputError(WHERE, [Fault(split, "every text is empty")])
         return whole
 
     def texts(self, rows: list[Row]) -> Iterator[str]:
-        """Lines: the tokeniser never looks across them."""
+        """Lines, because tokens never cross line ends."""
         return (line for (text,) in rows for line in _lines(text))
 
     def encode(self, rows: Rows, tokenizer: Tokenizer, labels: tuple[str, ...], context: int,
                notes: list[str]) -> Arrays:
-        """One stream a split: documents with the token of their end between, before and after them."""
+        """One stream per split: documents with end tokens between, before and after them."""
         return {f"{split}.stream": _stream(rows[split], tokenizer) for split in SPLITS}
 
     def open(self, arrays: Arrays, context: int) -> Split:
@@ -102,7 +102,7 @@ class LanguageModelling(Task):
     @torch.no_grad()
     def evaluate(self, logits: Callable[[Batch], Tensor], prepared: Prepared, split: str, *, size: int,
                  limit: int | None, full: bool, watch: Watch = unwatched) -> dict[str, float]:
-        """Loss in nats and perplexity, of tokens; vocabularies of different sizes do not compare."""
+        """Loss in nats and perplexity, of tokens; not comparable between vocabularies."""
         total, n = 0.0, 0
         for batch in prepared.split(split).in_order(size, limit):
             total += (loss := summed_loss(logits(batch), batch.labels))

@@ -11,7 +11,7 @@ from search_spaces.errors import Fault, InputError
 
 LARGEST = 999_999
 _HELD_OUT = 1_000
-"""Numbers of validation and of test; fewer where less is asked for."""
+"""Numbers of validation and of test; fewer for smaller data."""
 
 _ENGLISH = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
             "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]

@@ -40,7 +40,7 @@ class Options:
 
     @property
     def embedded(self) -> bool:
-        """Whether the data that come with the program are asked for."""
+        """Whether the bundled data are used."""
         return not self.paths and self.hf is None
 
 
@@ -80,7 +80,7 @@ def _unknown(data: Mapping[str, str], roles: tuple[str, ...], extras: Mapping[st
 
 
 def _misfits(data: Mapping[str, str], roles: tuple[str, ...], extras: Mapping[str, tuple[str, ...]]) -> Iterator[Fault]:
-    """Options that mean nothing beside the others."""
+    """Options that conflict with others."""
     if "train" in data and "hf" in data:
         yield Fault("hf", "give either train or hf, not both")
     for key in _OF_FILES:

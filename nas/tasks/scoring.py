@@ -1,4 +1,4 @@
-"""What the metrics of all tasks share."""
+"""Shared parts of the metrics of all tasks."""
 
 from __future__ import annotations
 

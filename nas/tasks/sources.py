@@ -60,7 +60,7 @@ def take_off(rows: Mapping[str, list[Row]], seed: int, keep: Callable[[Sequence[
 
 
 def too_few(missing: Sequence[str], there: str) -> InputError:
-    """There is not enough to take a split off."""
+    """The error for too few rows to split."""
     needed = " and ".join(str(Setting("data", split, "PATH")) for split in missing)
     return InputError(WHERE, [Fault("train", f"{there} are too few to split; give {needed}")])
 

@@ -21,8 +21,8 @@ POOL = 64
 class PackedSplit:
     """One stream of tokens cut into windows; every label is the token that follows.
 
-    Training reads the stream as a ring whose windows start anew each epoch, so no window is padded and
-    none comes back. Evaluation reads it from its start to its end and asks for every token once.
+    Training reads the stream as a ring with new window offsets each epoch, so no window is padded or repeated.
+    Evaluation reads it from start to end and predicts every token once.
 
     Args:
         stream: ids that begin and end with the token between documents, which makes the ring seamless.
@@ -49,7 +49,7 @@ class PackedSplit:
         return Batch(tokens=_tensor(ids[:, :-1]), labels=_tensor(ids[:, 1:]))
 
     def _starts(self, epoch: int, seed: int) -> Ints:
-        """Where the windows of an epoch start, in its order; the last one asked for is kept."""
+        """Where the windows of an epoch start, in its order; the last one is cached."""
         kept = self._order  # read once: another thread may replace it
         if kept is None or kept[0] != (epoch, seed):
             rng = _rng(seed, epoch)
@@ -116,7 +116,7 @@ class BucketedSplit:
         return self._rows(self._batches(epoch, size, seed)[place])
 
     def _batches(self, epoch: int, size: int, seed: int) -> Ints:
-        """(batch, size) rows of an epoch; the last one asked for is kept."""
+        """(batch, size) rows of an epoch; the last one is cached."""
         kept = self._order  # read once: another thread may replace it
         if kept is None or kept[0] != (epoch, size, seed):
             kept = (epoch, size, seed), self._shuffled(_rng(seed, epoch), size)
@@ -126,7 +126,7 @@ class BucketedSplit:
     def _shuffled(self, rng: np.random.Generator, size: int) -> Ints:
         n = -(-len(self) // size)
         rows = np.resize(rng.permutation(len(self)), n * size)
-        pool = size * min(POOL, -(-n // 4))  # a small split keeps some chance in who meets whom
+        pool = size * min(POOL, -(-n // 4))  # keeps some randomness in batches of a small split
         order = np.lexsort((self._lengths[rows], np.arange(len(rows)) // pool))
         return rows[order].reshape(n, size)[rng.permutation(n)]
 
@@ -162,7 +162,7 @@ def _padded(ids: Ints, starts: Ints, ends: Ints, fill: int) -> tuple[Tensor, Ten
 
 
 def _rng(seed: int, epoch: int) -> np.random.Generator:
-    """Chance that depends on nothing but the seed, whatever its sign, and the epoch."""
+    """A generator determined by the seed, of any sign, and the epoch."""
     return np.random.default_rng([seed % 2**64, epoch])
 
 

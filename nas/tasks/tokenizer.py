@@ -20,11 +20,11 @@ _AT_ONCE = 20_000
 def train_tokenizer(texts: Iterable[str], vocab_size: int, asked: str) -> Tokenizer:
     """A tokeniser of exactly `vocab_size` pieces.
 
-    The alphabet holds only the bytes seen, so that small vocabularies are not filled with bytes that never
-    come; other bytes become `<unk>`. The names of the specials, written in a text, become the specials.
+    The alphabet contains only seen bytes, so that small vocabularies are not filled with unused ones; other bytes
+    become `<unk>`. The names of the specials, written in a text, become the specials.
 
     Args:
-        asked: who wants so many, for the message.
+        asked: subject of the message about the size.
 
     Raises:
         InputError: the text yields fewer pieces, or its bytes alone are more.
@@ -49,7 +49,7 @@ def _misfit(n: int, got: int, asked: str) -> str:
 
 
 def _without_specials(texts: Iterable[str]) -> Iterator[str]:
-    """No piece is spent on the letters of `<unk>`, which is a token of its own.
+    """Special tokens such as `<unk>` are removed, so that no piece is spent on their letters.
 
     Words of thousands of characters are cut, because the time that the trainer takes grows with their square.
     """

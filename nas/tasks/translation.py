@@ -1,4 +1,4 @@
-"""Translation: write the target sentence of a source sentence."""
+"""Translation: generate the target sentence of a source sentence."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Translation(Task):
         return number_pairs(size, options.extras.get("direction", "de-en"), seed)
 
     def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
-        """The pairs of which both sides say something."""
+        """The pairs without an empty side."""
         stripped: list[Row] = [(source.strip(), target.strip()) for source, target in rows]
         whole = [row for row in stripped if all(row)]
         if not whole:
@@ -102,8 +102,7 @@ class Translation(Task):
                  limit: int | None, full: bool, watch: Watch = unwatched) -> dict[str, float]:
         """Loss in nats and the accuracy of single tokens after the right ones before them.
 
-        With `full`, what the model writes by itself: BLEU (0 to 100, of the texts the target's tokens stand
-        for) and the fraction written without any fault.
+        With `full`, generation is scored: BLEU (0 to 100, of decoded texts) and the fraction of exact matches.
         """
         total, right, n = 0.0, 0, 0
         written: list[str] = []
@@ -152,7 +151,7 @@ class Translated(Answer):
 
 
 def as_read(source: list[int], context: int) -> list[int]:
-    """What a model reads of a source's tokens: as many as the context holds, and `<eos>`."""
+    """The model input of a source's tokens: as many as fit the context, and `<eos>`."""
     return [*source[:context - 1], EOS]
 
 

@@ -1,1 +1,1 @@
-"""What is shown in a terminal: progress bars, tables, drawings of architectures."""
+"""Terminal output: progress bars, tables, drawings of architectures."""

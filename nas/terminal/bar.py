@@ -1,4 +1,4 @@
-"""The progress bar of every command: live on a terminal, a line now and then in a file or a job's log."""
+"""The progress bar of every command: live on a terminal, occasional lines in a file or a job's log."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from rich.text import Text
 from nas.core.progress import ProgressTask
 
 ROOMY, WIDE, NARROW = 112, 40, 10
-"""Columns of a terminal from which on a bar is wide, and the columns of a wide and of a narrow bar."""
+"""Minimum terminal width of a wide bar, and the widths of wide and narrow bars."""
 INDENT, MOST = 2, 10_000
 """Columns before figures that are below a bar; columns that are enough for everything."""
 EVERY_S = 30.0
-"""How often a bar that cannot move on its line is printed anew."""
+"""Seconds between printed lines of a bar that is not live."""
 MEMORY_S = 3600.0
-"""How far back the speed is taken from, at most: a step may take minutes."""
+"""Maximum window for the speed, in seconds: a step may take minutes."""
 
 
 class _Works(Progress):
-    """Bars with their figures beside them, or below where a terminal is too narrow: nothing is cut off."""
+    """Bars with their figures next to them, or below in a narrow terminal; nothing is truncated."""
 
     def make_tasks_table(self, tasks: Iterable[Task]) -> Table:
         """All works, one below the other."""
@@ -56,14 +56,14 @@ class _Works(Progress):
 
 
 class _Figures(TextColumn):
-    """What is said of a work beside its bar."""
+    """The figures next to a bar."""
 
     def __init__(self) -> None:
         super().__init__("{task.fields[figures]}")
 
 
 class WorkBar:
-    """What is done of one or more works, some figures and the time left; drawn as a bar where it can move.
+    """Progress of one or more tasks, with figures and the time left; a live bar if possible.
 
     Args:
         counts: whether "done/all" is shown; not where the amount is in seconds.

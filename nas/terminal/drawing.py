@@ -13,7 +13,7 @@ from nas.core.resolve import Named
 from nas.terminal.tables import ROOMY
 
 BARS = HEAD.index("channels")
-"""The column that a narrow terminal does not get."""
+"""The column omitted in a narrow terminal."""
 COLOURS = {"mixer": "cyan", "cross": "magenta", "ffn": "green"}
 
 

@@ -1,4 +1,4 @@
-"""Tables that stay readable in a narrow terminal: words are not broken, and unimportant columns go first."""
+"""Tables that stay readable in a narrow terminal: words are not broken, and minor columns are dropped first."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _plain(cell: Any) -> str:
 
 
 def _shared(least: list[int], most: list[int], room: int) -> list[int]:
-    """Widths of columns: what they want, but less of the widest where that is too much."""
+    """Column widths: as needed, reducing the widest if there is not enough room."""
     widths = list(most)
     while sum(widths) > room:
         widest = max((i for i in range(len(widths)) if widths[i] > least[i]), key=lambda i: widths[i])

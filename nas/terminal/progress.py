@@ -30,7 +30,7 @@ class TerminalProgress(StageProgress):
     Used as a context manager: `with TerminalProgress(console) as progress: result = run(request, progress)`.
 
     Args:
-        view: how a result before the end looks; without, none is shown.
+        view: renders intermediate results; without it, none are shown.
     """
 
     def __init__(self, console: Console, view: Callable[[Any], RenderableType] | None = None) -> None:
@@ -135,7 +135,7 @@ class Bar(TrainingProgress):
         self.clock.did_something_else()
 
     def on_checkpoint(self, path: Path) -> None:
-        """The time a checkpoint takes is no training time."""
+        """Exclude the time of checkpoints."""
         self.clock.did_something_else()
 
 
@@ -144,7 +144,7 @@ class StopRequest:
     """Whether the user asked to stop.
 
     Args:
-        breaks_off: whether a first signal ends the work at once.
+        breaks_off: whether the first signal aborts the work.
     """
 
     breaks_off: bool = False
@@ -157,7 +157,7 @@ class StopRequest:
 
 @contextmanager
 def interruptible(console: Console | None = None) -> Iterator[StopRequest]:
-    """Ctrl-C, SIGTERM and SIGHUP ask for a stop instead of breaking off, and are told of; a second one breaks off."""
+    """Ctrl-C, SIGTERM and SIGHUP request a stop, with a message; a second one aborts."""
     request = StopRequest()
     console = console or PlainConsole(stderr=True)
     tell = threading.Thread(target=console.print, args=("stopping; press again to abort",))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # they import torch, which most tables need not wait for
 
 SAMPLES = 101
 ROOMY, NARROW = 112, 100
-"""Columns of a terminal from which on nothing is left out or shortened; from which on a figure gets one line."""
+"""Minimum terminal widths for full tables, and for one line per figure."""
 RESULT_STYLES = {"pass": "green", "fail": "bold red", "info": "dim"}
 
 
@@ -106,7 +106,7 @@ def space_summary(space: SearchSpace) -> RenderableType:
 
 
 def dimensions_table(space: SearchSpace) -> Table:
-    """Every dimension with a choice; one row for a gene that all slots have for themselves."""
+    """Every dimension with a choice; one row for a gene that all slots have separately."""
     made = table("dimension", "values", "for each of")
     for gene, n_slots in _genes(space):
         lists = [gene.choices(slot) for slot in range(n_slots)]
@@ -120,7 +120,7 @@ def dimensions_table(space: SearchSpace) -> Table:
 
 
 def _genes(space: SearchSpace) -> Iterator[tuple[Gene, int]]:
-    """Every gene with the number of slots that have it for themselves, 1 outside the stacks."""
+    """Every gene with the number of slots that have it separately, 1 outside the stacks."""
     ends = (*space.settings.values(), *space.embedding.genes(), *space.head.genes())
     for gene in (*ends, *(space.scaling.genes() if space.scaling else ())):
         yield gene, 1

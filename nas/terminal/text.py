@@ -1,7 +1,7 @@
-"""What is printed on a terminal or written to a log: text that others wrote cannot steer it.
+"""Escapes untrusted text for terminals and logs.
 
-Answers of devices, names and values of files, classes of a data set and generated text may hold control characters:
-they could clear the screen, hide what follows or answer in the user's name.
+Answers of devices, names and values of files, classes of a data set and generated text may contain control characters,
+which could clear the screen, hide text or inject input.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]|\r(?!\n)")
-"""Everything but line breaks and tabs; also halves of characters, which come from names that are no UTF-8."""
+"""Control characters except line breaks and tabs; also lone surrogates, which come from names that are not UTF-8."""
 
 
 def printable(text: str) -> str:
@@ -27,7 +27,7 @@ class PlainConsole(Console):
     """A console that escapes control characters in whatever it shows, and takes brackets and colons as they are.
 
     Lines that must not be wrapped, such as commands to copy, stay whole where the terminal is narrower. It raises
-    BrokenPipeError where nobody reads any more; Rich would end the program.
+    BrokenPipeError if the reader is gone; Rich would exit.
     """
 
     def print(self, *objects: Any, **options: Any) -> None:

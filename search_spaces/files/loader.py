@@ -19,7 +19,7 @@ from search_spaces.space.search_space import SearchSpace
 
 
 def shipped_spaces() -> list[str]:
-    """The names of the spaces that come with the package."""
+    """The names of the shipped spaces."""
     return sorted(entry.name.removesuffix(".yaml") for entry in files("search_spaces").iterdir()
                   if entry.name.endswith(".yaml"))
 

@@ -94,10 +94,10 @@ class MultiHead(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor | None, mask: Tensor | None, record: Record | None,
                 state: State | None = None, position: int | Tensor | None = None) -> Tensor:
-        """Attend from x (batch, n, query_dim) to memory (batch, m, memory_dim); `mask` is over all that is attended to.
+        """Attend from x (batch, n, query_dim) to memory (batch, m, memory_dim); `mask` covers all attended tokens.
 
         A `state` holds keys and values. Causal attention appends those of `memory`, which is x; otherwise they are
-        computed from `memory` once, and it may be None from then on. `position` is that of x, as a `Call` has it; by
+        computed from `memory` once, and later calls may pass None. `position` is that of x, as a `Call` has it; by
         default as many as the state holds.
         """
         past = 0 if state is None else state.tensors[0].shape[2]

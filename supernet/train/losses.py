@@ -81,7 +81,7 @@ def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
 def teacher_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
     """T^2 times the summed divergence KL(teacher || student) of (n, classes) logits, both divided by T.
 
-    The factor keeps its gradient as large as that of the labels, whatever the temperature. Numbers have none: for
+    The factor keeps its gradient comparable to that of the labels at any temperature. Numbers have none: for
     (n, 1), the squared difference.
     """
     if predicts_number(student):

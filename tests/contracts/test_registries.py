@@ -64,7 +64,7 @@ def test_what_a_file_lacks_is_named(sort: str, tmp_path: Path) -> None:
 def test_a_name_that_is_taken_is_refused(sort: str, tmp_path: Path) -> None:
     registry, text, file, name, _ = SORTS[sort]
     files = {"first": text, "second": text} if sort == "tasks" else {"local" if sort == "transports" else "tpe": text}
-    said = "there is a \\w+ .* already|another module is called"
+    said = "a \\w+ .* already exists|another module is named"
     with pytest.raises(InputError, match=said), named(tmp_path, **files):
         registry.names()
 

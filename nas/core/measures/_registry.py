@@ -28,4 +28,4 @@ def _check(kind: MeasureKind, where: str) -> None:
     if lacking:
         raise InputError(where, f"the measure {type(kind).__name__} has no {' and no '.join(lacking)}")
     if not re.fullmatch(r"\w+", kind.name):
-        raise InputError(where, f"{kind.name!r} cannot name a measure; allowed: letters, digits and _")
+        raise InputError(where, f"{kind.name!r} is not a valid name of a measure; allowed: letters, digits and _")

@@ -97,7 +97,7 @@ class Compiler:
 
         Args:
             done: called after each, with what was compiled; with None if it was known.
-            more: whether there is time to start another one; not asked for the first `least` workloads.
+            more: whether there is time to start another one; not called for the first `least` workloads.
             pool: processes to use; by default new ones.
         """
         found = {each.name: known for each in workloads if (known := self.known(each)) is not None}

@@ -42,7 +42,7 @@ def _row(name: str, device: Device, check: bool, shipped: bool) -> dict[str, Any
 
 
 def _state(device: Device, check: bool) -> tuple[str, str]:
-    """A word for whether a device can be used, and why not."""
+    """The availability of a device in a word, and why it is not available."""
     if device.estimated:
         return "estimated", ""
     if why := why_not(device):

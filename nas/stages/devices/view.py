@@ -16,7 +16,7 @@ NOT_CHECKED = "not checked: these devices are not contacted; nas devices --check
 
 
 def devices_table(rows: list[dict[str, Any]]) -> RenderableType:
-    """The devices for a terminal; a narrow one gets the columns that tell them apart, and reasons below."""
+    """The devices for a terminal; a narrow one omits columns and prints reasons below."""
     wide = table("device", "kind", "runtime", "precision", "by", "here", "what it is", keep=("device", "runtime"))
     narrow = table("device", "runtime", "precision", "by", "here", keep=("device", "runtime"))
     for row in rows:

@@ -1,1 +1,1 @@
-"""What this machine can do."""
+"""Checks what is available on this machine."""

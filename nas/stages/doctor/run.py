@@ -1,4 +1,4 @@
-"""What this machine can do, and how to get what it lacks."""
+"""Checks what is available on this machine, and how to install what is missing."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ NOT_FOR_USERS = ("dev", "docs")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was examined.
+    """One checked item.
 
     Args:
-        able: `yes`, `no`, or nothing where it is neither.
-        says: what was found, or what to run to get it.
+        able: `yes`, `no`, or empty if neither applies.
+        says: the result, or what to run to get it.
     """
 
     group: str
@@ -37,7 +37,7 @@ class Finding:
 
 
 def run() -> list[Finding]:
-    """Examine everything. Nothing is started; of the network only the address of a Ray cluster is asked."""
+    """Check everything. Starts nothing; of the network, only the address of a Ray cluster is contacted."""
     return [*_machine(), *_accelerators(), *_runtimes(), *_devices(), *_extras(), *_cluster(), *_tools()]
 
 
@@ -99,7 +99,7 @@ def _installed(name: str) -> bool:
 
 
 def _cluster() -> Iterator[Finding]:
-    """Ray's package, and a cluster: where RAY_ADDRESS says, or of this machine."""
+    """Ray's package, and a cluster: at RAY_ADDRESS, or of this machine."""
     if not _installed("ray"):
         yield Finding("Ray", "package", "no", "not installed; run pip install ray")
         return

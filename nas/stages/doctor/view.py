@@ -1,4 +1,4 @@
-"""Shows in a terminal what this machine can do."""
+"""Shows the results of `nas doctor` in a terminal."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class EvaluateRequest:
     Args:
         of: a finished run or a subnet.
         arch: of a run, an architecture's JSON file or folder; the smallest and the largest by default.
-        limit: evaluate a fair sample of so many examples; all by default.
+        limit: size of a random sample of examples; all by default.
     """
 
     of: str

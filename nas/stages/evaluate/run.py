@@ -1,4 +1,4 @@
-"""The stage `evaluate`: architectures on the weights of a trained supernet, or a subnet on its own."""
+"""The stage `evaluate`: architectures on the weights of a trained supernet, or a single subnet."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ def _of_run(folder: RunDir, request: EvaluateRequest, progress: StageProgress) -
 
 
 def _archs(arch: str | None, space: SearchSpace) -> dict[str, Architecture]:
-    """An architecture of the space by its name, or both ends. Raises InputError if it is not of the space."""
+    """An architecture of the space by its name, or the smallest and the largest.
+
+    Raises InputError if it is not in the space.
+    """
     if arch is None:
         return {"smallest": space.smallest(), "largest": space.largest()}
     named = resolve(arch)

@@ -9,7 +9,7 @@ from nas.terminal.tables import table
 
 
 def metrics_table(metrics: Metrics) -> Table:
-    """One row an architecture."""
+    """One row per architecture."""
     names = list(dict.fromkeys(name for values in metrics.values() for name in values))
     drawn = table("architecture", *names, right=tuple(names))
     for label, values in metrics.items():

@@ -1,4 +1,4 @@
-"""The model of an export for transformers: the format `huggingface` writes what is needed of it into one file."""
+"""The model of an export for transformers: the format `huggingface` copies the needed parts into one file."""
 
 # mypy: ignore-errors
 
@@ -27,11 +27,11 @@ from supernet.parts import Modules
 
 BLOCKS: dict[str, Any] = {}
 RESIDUALS: dict[str, Any] = {}
-"""The modules that a config's units name."""
+"""Modules by the names in a config's units."""
 
 
 class ParetoformerConfig(PretrainedConfig):
-    """What a model is made of.
+    """The structure of a model.
 
     Args:
         units: by the path of its weights, each part: its role, its module, the settings of that, and for a sub-layer
@@ -131,7 +131,7 @@ def label_loss(logits: Tensor, labels: Tensor, n_items: Any = None) -> Tensor:
 
 
 class ParetoformerModel(PreTrainedModel):
-    """Gives what the head gives: of this class, features."""
+    """Returns the output of the head; for this class, features."""
 
     config_class = ParetoformerConfig
     base_model_prefix = "plain"
@@ -143,7 +143,7 @@ class ParetoformerModel(PreTrainedModel):
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, Table):  # follows from the settings and is stored nowhere
+        if isinstance(module, Table):  # derived from the settings and not stored
             module.values.copy_(module.compute())
         else:
             super()._init_weights(module)
@@ -160,7 +160,7 @@ class ParetoformerModel(PreTrainedModel):
         return BaseModelOutput(last_hidden_state=self.run(input_ids, attention_mask, token_type_ids))
 
     def run(self, tokens: Tensor, mask: Tensor | None, types: Tensor | None) -> Tensor:
-        """The whole model on whole sequences; masks may be of any type, 0 where padding stands."""
+        """The whole model on whole sequences; masks may have any dtype, 0 for padding."""
         self.check_length(tokens.shape[1])
         return self.plain(PassInputs(tokens, mask=None if mask is None else mask != 0, types=types)).x
 

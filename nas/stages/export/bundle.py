@@ -1,4 +1,4 @@
-"""One file out of many: definitions, and everything of our own packages that they need, as it is written there."""
+"""Bundles definitions, and everything they need from our packages, into one source file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from search_spaces import InputError
 
 LEFT_OUT = ("layouts", "matrices", "heads")
-"""Methods nobody needs outside: how weights lie in a supernet and start, and what compression has to know of them."""
+"""Methods that exports do not need: store layout, initialisation and declarations for compression."""
 
 
 class Bundle:
-    """Collects definitions of modules, each after what it needs.
+    """Collects definitions of modules, in dependency order.
 
     Args:
-        packages: whose code is taken over; all else is imported.
+        packages: whose code is copied; everything else is imported.
     """
 
     def __init__(self, packages: Collection[str]) -> None:
@@ -29,10 +29,10 @@ class Bundle:
         self.owners: dict[str, str] = {}
 
     def add(self, module: str, name: str) -> None:
-        """Take over what a module calls by a name, wherever it comes from.
+        """Copy the definition of a name in a module, wherever it is defined.
 
         Raises:
-            InputError: it cannot be taken out of its module, or two modules mean different things by one name.
+            InputError: it cannot be copied from its module, or two modules define one name differently.
         """
         source = _source(module)
         if name in source.imported:
@@ -49,12 +49,12 @@ class Bundle:
             raise InputError(module, f"{name} means something else in {owner}; rename one of them")
         if name in self.texts:
             return
-        self.texts[name] = ""  # what needs itself is not taken twice
+        self.texts[name] = ""  # recursive definitions are copied once
         node = source.defined[name]
         for needed in _names(node):
             if needed != name and (needed in source.defined or needed in source.imported):
                 self.add(module, needed)
-        del self.texts[name]  # now it stands after what it needs
+        del self.texts[name]  # now it comes after its dependencies
         self.texts[name] = source.text(node)
 
     def _import(self, module: str, name: str, origin: str, original: str | None) -> None:
@@ -76,16 +76,16 @@ class Bundle:
 
 @dataclass(frozen=True)
 class _Source:
-    """A module as it is written."""
+    """The source of a module."""
 
     lines: list[str]
     defined: dict[str, ast.stmt] = field(default_factory=dict)
     imported: dict[str, tuple[str, str | None]] = field(default_factory=dict)
     said: dict[str, ast.stmt] = field(default_factory=dict)
-    """The texts below constants that say what they are."""
+    """Docstrings of constants."""
 
     def text(self, node: ast.stmt) -> str:
-        """The lines of a definition, without methods that are left out."""
+        """The lines of a definition, without omitted methods."""
         first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
         last = _end(self.said.get(_defines(node)[0], node))
         dropped = {line for each in _left_out(node) for line in range(each.lineno, _end(each) + 1)}
@@ -113,7 +113,7 @@ def _source(module: str) -> _Source:
 
 
 def _defines(node: ast.stmt) -> list[str]:
-    """The names a statement gives a meaning to."""
+    """The names that a statement defines."""
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
@@ -125,7 +125,7 @@ def _end(node: ast.stmt) -> int:
 
 
 def _names(node: ast.AST) -> Iterator[str]:
-    """The names a definition uses, those of what is left out excepted, each once."""
+    """The names that a definition uses, each once, without those of omitted methods."""
     left_out = {id(inner) for each in _left_out(node) for inner in ast.walk(each)}
     yield from dict.fromkeys(each.id for each in ast.walk(node)
                              if isinstance(each, ast.Name) and id(each) not in left_out)

@@ -1,4 +1,4 @@
-"""What was exported against the plain model, on the data of its run."""
+"""Compares an export with the plain model on data of its run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from supernet.train.losses import label_loss, labelled, soft_loss, soft_targets
 MOST_LOSS = 0.05
 """What int8 may add to the loss, unless the user allows more: nats, or a share of the variance of numbers."""
 SHAPES = ((1, 1.0), (4, 0.5), (2, 0.25), (3, 1.0), (2, 0.0))
-"""Rows, and the share of the length, that open sizes are tried with; a length of 0 is one token. The first is tried
-again in the whole context."""
+"""Test shapes of dynamic sizes: rows, and the share of the length; a length of 0 is one token.
+
+The first is also tested with the whole context.
+"""
 ROWS, EXAMPLES = 4, 64
 """Of a batch, and for the loss. In full precision two batches are enough: any fault shows in every number."""
 SEED = 0
@@ -29,7 +31,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Case:
-    """Inputs by position, and the labels of their logits; without, what the plain model says is right."""
+    """Positional inputs, and the labels of their logits; without labels, the plain model is the reference."""
 
     inputs: Inputs
     labels: Tensor | None
@@ -37,14 +39,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Sample:
-    """Cases, and what they are, in words."""
+    """Test cases and their description."""
 
     cases: tuple[Case, ...]
     what: str
 
 
 def sample(shipment: Shipment, dynamic: bool, for_loss: bool) -> Sample:
-    """Inputs to compare on: validation examples of its run, or drawn tokens where the run is gone.
+    """Inputs to compare on: validation examples of its run, or random tokens if the run does not exist.
 
     Args:
         dynamic: several sizes, or rows of the shipment's length, padded.
@@ -81,10 +83,10 @@ def largest_difference(run: Run, shipment: Shipment, cases: Sequence[Case]) -> f
 def losses(run: Run, shipment: Shipment, cases: Sequence[Case]) -> tuple[float, float]:
     """The mean loss, of the plain model and of what was exported; in nats where it gives classes.
 
-    Without labels the plain model's own distribution is the truth: the difference of the two is the divergence.
+    Without labels, the plain model's distribution is the target, so the difference is the KL divergence.
 
     Raises:
-        InputError: its head gives nothing that has a loss.
+        InputError: its head returns nothing that has a loss.
     """
     if not kinds.get(shipment.arch.head.kind).logits:
         raise InputError(str(shipment.subnet.path), "its head returns features, which have no loss to check int8 with; "
@@ -132,7 +134,7 @@ def _drawn(shipment: Shipment, n: int) -> Iterator[Batch]:
 
 
 def _inputs(batch: Batch, shipment: Shipment, varied: bool) -> Inputs:
-    """What the exported model takes of a batch.
+    """The inputs of the exported model for a batch.
 
     Args:
         varied: token types, which data do not have, differ, and a part of the first row is padding in any case.
@@ -161,7 +163,7 @@ def _row(batch: Batch, i: int) -> Batch:
 
 
 def _padded(row: Batch, length: int) -> Batch:
-    """Sequences of a length: cut, or filled with tokens that are masked and ask for nothing."""
+    """Sequences of a length: truncated, or padded with masked tokens."""
     mask = torch.ones_like(row.tokens, dtype=torch.bool) if row.mask is None else row.mask
     row = Batch(row.tokens, row.labels, row.target, mask)
 

@@ -1,4 +1,4 @@
-"""The stage `export`: a subnet in a format that others run, compared with the plain model before it is there."""
+"""The stage `export`: exports a subnet and compares it with the plain model before it is written."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from search_spaces.errors import Option
 from search_spaces.files.writing import delete, whole
 
 RECORD = "export.json"
-"""In every export's folder: what is known of it. A folder without one is not ours to replace."""
+"""Facts file in every export folder. A folder without it is never replaced."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and what is known of it."""
+    """An export and its facts."""
 
     name: str
     folder: Path
@@ -41,10 +41,10 @@ class Exported:
 
 
 def run(request: ExportRequest, progress: StageProgress) -> Exported:
-    """Write a subnet in a format, whole or not at all; an earlier export is replaced.
+    """Write a subnet in a format, atomically; an earlier export is replaced.
 
     Raises:
-        InputError: the format cannot be written here, cannot take a block, or differs from the plain model.
+        InputError: the format is not available here, does not support a block, or differs from the plain model.
     """
     request.check_available()
     subnet = Subnet.open(request.subnet)
@@ -99,7 +99,7 @@ def _compared(module: Any, shipment: Shipment, request: ExportRequest, folder: P
         facts = (_as_good if request.int8 else _same)(run, shipment, request, compared.cases)
     except InputError:
         raise
-    except Exception as error:  # every runtime has its own
+    except Exception as error:  # every runtime raises its own types
         says = " ".join(str(error).split())[:200]
         raise InputError(str(shipment.subnet.path), f"as {request.name} it does not run: {says}") from error
     return {**facts, "compared_on": compared.what}
@@ -126,7 +126,7 @@ def _as_good(run: Run, shipment: Shipment, request: ExportRequest, cases: Sequen
 
 @contextmanager
 def _replaced(folder: Path) -> Iterator[Path]:
-    """As `whole`, a folder to fill, also where there is an older one: that goes when the new one is complete."""
+    """As `whole`, a folder to fill; an older one is deleted when the new one is complete."""
     old, alone = folder.with_name(f".{folder.name}.old"), not folder.parent.exists()
     folder.parent.mkdir(parents=True, exist_ok=True)
     if old.exists() and not folder.exists():  # killed between the two names

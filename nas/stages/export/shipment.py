@@ -1,18 +1,18 @@
-"""The contract of a format, and what all of them are given.
+"""The contract of an export format, and its input.
 
 A format is one file of this folder; its name with dashes is what `--format` takes. No other file has to change, and
 `tests/contracts/test_formats.py` runs over every file.
 
-| the file holds | meaning |
+| name | meaning |
 |---|---|
 | `HELP` | what it is, for the help of `nas export` and the reference |
-| `DYNAMIC` | whether batch and length stay open; where not, what is written is for one sequence of a fixed length |
-| `INT8` | whether weights can be quantised on the way |
-| `missing()` | why it cannot be used here, with the command that installs it; `None` where it can |
-| `write(shipment, folder)` | write the model's files into a folder; gives facts worth keeping |
-| `load(shipment, folder)` | a function that runs what was written: tensors by position in, the first output out |
+| `DYNAMIC` | whether batch and length are dynamic; otherwise the export is for one sequence of a fixed length |
+| `INT8` | whether weights can be quantised |
+| `missing()` | why it is not available here, with the command that installs it, or `None` |
+| `write(shipment, folder)` | write the model's files into a folder; returns facts to store |
+| `load(shipment, folder)` | a function that runs the export: positional tensors in, the first output out |
 
-What is written takes the tensors that `input_names` lists, all of them int64, and gives logits.
+An export takes the tensors that `input_names` lists, all of them int64, and returns logits.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from supernet.compression.quantised import dequantised
 Inputs = tuple[Tensor, ...]
 Run = Callable[[Inputs], Tensor]
 MOST_ROWS = 1 << 16
-"""Of a batch whose size is open."""
+"""Maximum rows of a dynamic batch."""
 
 
 def input_names(arch: Architecture) -> tuple[str, ...]:
-    """What an exported model takes, in order. Only what can change its output: what follows a token cannot in an lm."""
+    """The inputs of an exported model, in order. Only those that affect its output: an lm needs no padding mask."""
     wanted = {"input_ids": True, "attention_mask": arch.family != "lm", "token_type_ids": bool(arch.n_types),
               "decoder_input_ids": arch.family == "seq2seq"}
     return tuple(name for name, there in wanted.items() if there)
 
 
 class Positional(nn.Module):
-    """A plain model as an exported one is called: whole numbers by position, the mask among them."""
+    """A plain model with the call signature of an export: positional int64 tensors, including the mask."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Positional(nn.Module):
 
 @dataclass(frozen=True)
 class Shipment:
-    """What is exported.
+    """The model to export.
 
     Args:
         length: tokens of a sequence, of source and target each, where a format fixes them.
@@ -79,7 +79,7 @@ class Shipment:
 
     @cached_property
     def model(self) -> Transformer:
-        """The plain model in single precision; of a compressed one with the values it computes with."""
+        """The plain model in single precision; a compressed one with its dequantised values."""
         return dequantised(self.subnet.model()).float().eval().requires_grad_(False)
 
     @cached_property
@@ -99,7 +99,7 @@ class Shipment:
 
     @cached_property
     def least_length(self) -> int:
-        """Tokens of the shortest sequence that an open length takes: shorter ones have to be padded.
+        """Minimum sequence length of a dynamic export; shorter sequences must be padded.
 
         PyTorch's exporters treat a length of 1 as a case of its own, so after pooling two tokens have to be left.
         """
@@ -112,7 +112,7 @@ class Shipment:
         return tuple(torch.full((rows, length), int(name == "attention_mask")) for name in self.names)
 
     def open_axes(self) -> dict[str, Any]:
-        """The sizes that stay open, as torch's exporters take them; source and target have lengths of their own."""
+        """The dynamic sizes for torch's exporters; source and target have separate lengths."""
         batch = Dim("batch", min=1, max=MOST_ROWS)
         source, target = (Dim(name, min=self.least_length, max=self.arch.context)
                           for name in ("length", "target_length"))
@@ -122,13 +122,13 @@ class Shipment:
 
 @contextmanager
 def blaming(shipment: Shipment, what: str, attempt: Callable[[nn.Module, Sequence[Tensor]], object]) -> Iterator[None]:
-    """Turn the error of an export into one that names the block which cannot be taken, where one alone fails too.
+    """Turn an export error into one that names the unsupported block, if that block alone fails, too.
 
     Args:
         what: cannot take it.
         attempt: exports a unit alone; raises where that fails.
     """
-    shipment.module.eval()  # a folder that cannot be loaded is no fault of the format, nor is a full disk
+    shipment.module.eval()  # an unreadable folder or a full disk is not a fault of the format
     try:
         yield
     except OSError:

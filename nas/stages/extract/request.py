@@ -13,10 +13,10 @@ class ExtractRequest:
 
     Args:
         run: a run that was searched.
-        choice: which of what was evaluated; None for the space's smallest and largest, whatever the search found.
+        choice: selection among evaluated architectures; None for the space's smallest and largest.
 
     Raises:
-        InputError: there is not exactly one way to choose.
+        InputError: there is not exactly one selection.
     """
 
     run: str

@@ -1,4 +1,4 @@
-"""The stage `extract`: chosen architectures cut out of a trained supernet, each in a folder of its own."""
+"""The stage `extract`: selected architectures extracted from a trained supernet, each into its own folder."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from supernet.train.checkpoint import newest_step
 from supernet.train.step import run_model
 
 TOLERANCE = 1e-5
-"""The most that a subnet's outputs may differ from the supernet's."""
+"""Maximum difference between a subnet's outputs and the supernet's."""
 CHECKED = 4
-"""Validation batches they are compared on."""
+"""Number of validation batches for the comparison."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ExtractResult:
     """The extracted subnets.
 
     Args:
-        kept: the keys of those that were there already.
+        kept: the keys of existing subnets.
         columns: the costs that matter to a reader.
     """
 
@@ -64,11 +64,11 @@ class ExtractResult:
 
 
 def run(request: ExtractRequest, progress: StageProgress) -> ExtractResult:
-    """Choose architectures, cut them out, check them and write them; what is there already is kept.
+    """Select architectures, extract, check and write them; existing subnets are kept.
 
     Raises:
         InputError: there is no search, nothing fits the choice, or a folder cannot be written.
-        CheckFailedError: a subnet's outputs are not the supernet's.
+        CheckFailedError: a subnet's outputs differ from the supernet's.
         Stopped: the user stopped it; the same request extracts the others.
     """
     folder = RunDir.open(request.run)
@@ -110,23 +110,23 @@ def _extract(folder: RunDir, searched: SearchedRun, chosen: Sequence[FrontEntry]
 
 
 class _Extraction:
-    """Everything that is needed to cut out one architecture after the other."""
+    """The shared inputs of extractions."""
 
     def __init__(self, run: RunDir, searched: SearchedRun) -> None:
         self.run, self.prices, self.config = run, searched.prices, run.config()
 
     @cached_property
     def prepared(self) -> Prepared:
-        """The run's data; what is kept needs none."""
+        """The run's data; loaded only if something is extracted."""
         return prepare(self.run)
 
     @cached_property
     def net(self) -> Supernet:
-        """The supernet; what is kept needs none."""
+        """The supernet; loaded only if something is extracted."""
         return load_supernet(self.run, self.prepared.space)
 
     def make(self, entry: FrontEntry) -> Subnet:
-        """Cut out an architecture, check and score it, and write its folder."""
+        """Extract an architecture, check and evaluate it, and write its folder."""
         arch, prepared, training = entry.arch, self.prepared, self.config.training
         model = cut_out(self.net, arch)
         difference = check_same(self.net, model, prepared.valid, training.batch_size)
@@ -143,7 +143,7 @@ class _Extraction:
         return write_subnet(folder, model, prepared.tokenizer, facts)
 
     def keep(self, entry: FrontEntry) -> Subnet:
-        """A subnet that is there already, with today's costs. Raises InputError if it is damaged."""
+        """An existing subnet with current costs. Raises InputError if it is damaged."""
         folder = self._folder(entry.arch)
         try:
             subnet = Subnet.open(str(folder))
@@ -158,7 +158,7 @@ class _Extraction:
         return subnet.write_facts(facts.model_copy(update={"costs": costs, "unmeasured_share": shares}))
 
     def _prices(self, entry: FrontEntry) -> tuple[dict[str, float], dict[str, float]]:
-        """All costs of an architecture, and their unmeasured shares: as the search kept them, or as of today."""
+        """All costs of an architecture, and their unmeasured shares: from the search, or current ones."""
         return ({**entry.costs, **self.prices.all_of(entry.arch)},
                 {**entry.unmeasured, **self.prices.unmeasured_of(entry.arch)})
 
@@ -166,12 +166,12 @@ class _Extraction:
         return self.run.path / "subnets" / arch.key[:12]
 
     def _steps(self) -> int:
-        """The steps that the supernet was trained for; an early stop ends before the recipe does."""
+        """The training steps of the supernet; with early stopping fewer than in the recipe."""
         return newest_step(self.run.path / "checkpoints") or self.config.training.steps
 
 
 def check_same(net: Supernet, model: Transformer, split: Split, size: int) -> float:
-    """The largest difference between the outputs of a supernet and of what was cut out, on real batches.
+    """The largest difference between the outputs of a supernet and an extracted model on real batches.
 
     Raises:
         CheckFailedError: it is more than `TOLERANCE`, or not finite.

@@ -21,7 +21,7 @@ from supernet.pretrained import ARCHITECTURE
 
 @dataclass(frozen=True)
 class MeasureResult:
-    """What was measured, and what the user has to do for devices that nothing here can reach."""
+    """The measurements, and instructions for devices without a connection."""
 
     measured: Sequence[MeasuredSubnet]
     waiting: Sequence[str]

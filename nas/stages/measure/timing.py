@@ -1,8 +1,8 @@
-"""Times subnets whole on a device, beside what its profile predicts.
+"""Measures whole subnets on a device and compares with the predictions of its profile.
 
 They are timed as the check of a profile times models: in the device's runtime, through its transport, at the conditions
-of its profile, in turns with each other and with models that were timed when it was profiled. How much slower those are
-now is divided out of all times.
+of its profile, alternating with each other and with models that were timed when it was profiled. All times are divided
+by the slowdown of those models.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from supernet.compression.quantised import dequantised
 from supernet.pretrained import WEIGHTS
 
 MOST_GAP = 0.10
-"""Between predicted and measured; where it is larger, the device should be profiled again."""
+"""Maximum relative difference between prediction and measurement; if larger, the device should be profiled again."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Shipped(Workload):
 
     Args:
         folder: of the subnet.
-        weights: what tells its weights from others of the same architecture.
+        weights: digest of its weights.
     """
 
     folder: str = ""
@@ -58,11 +58,11 @@ class Shipped(Workload):
 
     @property
     def name(self) -> str:
-        """Beside the architecture, the weights."""
+        """A name with architecture and weights."""
         return f"{Workload(self.phase, self.what).name}-{self.weights}"
 
     def model(self, arch: Architecture) -> Transformer:
-        """The plain model of the folder; of a compressed one with the values it computes with."""
+        """The plain model of the folder; a compressed one with its dequantised values."""
         return dequantised(Transformer.from_pretrained(self.folder)).float()
 
 
@@ -72,9 +72,9 @@ class MeasuredSubnet:
 
     Args:
         timing: at the speed the device had when it was profiled.
-        predicted_ms: None if its profile has no price for a part; `warning` says which.
-        unmeasured: the share of it that rests on interpolated prices.
-        warning: a sentence, where something is wrong.
+        predicted_ms: None if its profile has no price for a unit; see `warning`.
+        unmeasured: the share that is based on interpolated prices.
+        warning: a sentence about a problem, if any.
     """
 
     subnet: Path
@@ -108,7 +108,7 @@ def measure(subnets: Sequence[Subnet], device: str, phase: str, budget_s: float,
         Waiting: the user has to carry a file.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ProfileWarning)  # they are part of the advice
+        warnings.simplefilter("ignore", ProfileWarning)  # they are included in the advice
         model, folder = LatencyModel.load(device), folder_of(device)
     for subnet in subnets:
         _check(subnet, model, phase)
@@ -150,7 +150,7 @@ def _timed(subnets: Sequence[Subnet], model: LatencyModel, phase: str, budget_s:
 
 
 def _clear(bench: Bench, wholes: Sequence[Workload]) -> None:
-    """Delete what was compiled of the subnets' own weights: nobody needs it again."""
+    """Delete compiled files of the subnets' weights, which are not needed again."""
     for whole in wholes:
         if whole.name in bench.compiled:
             path = bench.folder / bench.compiled[whole.name].model.file
@@ -177,7 +177,7 @@ def _compared(subnet: Subnet, model: LatencyModel, phase: str, timing: Timing, s
 
 
 def _with_advice(found: MeasuredSubnet, subnet: Subnet, model: LatencyModel, folder: Path) -> MeasuredSubnet:
-    """With a warning where the gap is large: what is most likely wrong with the profile, and what to run."""
+    """Add a warning if the gap is large: the probable cause, and what to run."""
     gap, phase = found.gap or 0.0, found.measure.phase
     if abs(gap) <= MOST_GAP:
         return found

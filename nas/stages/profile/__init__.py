@@ -1,1 +1,1 @@
-"""Profiling a device for a space: what is timed, on what, and how well it predicts."""
+"""The stage `profile`: measures a device for a space, and checks predictions."""

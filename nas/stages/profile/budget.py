@@ -1,4 +1,4 @@
-"""The time that a profile may take: everything from its start to the written table counts, compiling included."""
+"""The time budget of a profile: everything from its start to the written table, compiling included."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from search_spaces.files.reading import checked, read_json
 
 SAVE_EVERY_S = 1.0
 TOLERANCE = 1.1
-"""A budget is refused where the least takes this many times as long."""
+"""A budget is refused if the minimum takes this many times as long."""
 
 
 class _Chosen(BaseModel):
@@ -43,7 +43,7 @@ class Budget:
 
     Args:
         seconds: the budget.
-        path: the file that keeps what was spent, so that a call that resumes a profile counts it.
+        path: the file that stores the spent time, so that a resumed profile counts it.
         identity: what the spent time was for; the file of another one is ignored.
     """
 
@@ -89,19 +89,19 @@ class Budget:
         self.save()
 
     def tick(self) -> None:
-        """Save what was spent, at most once a second."""
+        """Save the spent time, at most once per second."""
         if time.monotonic() - self._saved >= SAVE_EVERY_S:
             self.save()
 
     def save(self) -> None:
-        """Save what was spent."""
+        """Save the spent time."""
         self._saved = time.monotonic()
         if self.path is not None:
             saved = _Saved(of=self.identity, spent_s=self.before_s + self.spent_s, chosen=self.chosen)
             write_json(self.path, {"schema_version": 1, **saved.model_dump()})
 
     def forget(self) -> None:
-        """Count nothing of this call: it did not begin a profile."""
+        """Do not count this call: it did not start a profile."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
         self.path = None
@@ -128,9 +128,9 @@ class PhaseTime:
     n_phases: int
 
     def check_least(self, phase_s: float, memory_s: float, what: str) -> None:
-        """Raises InputError if the budget is too small for the least that is left to do.
+        """Raises InputError if the budget is too small for the remaining minimum.
 
-        A profile that was begun is always finished: the least is done then, whatever the time.
+        A started profile is always finished, whatever the time.
         """
         least_s = self.budget.spent_s + self.n_phases * phase_s + memory_s
         if not self.budget.resumed and least_s > TOLERANCE * self.budget.seconds:
@@ -140,7 +140,7 @@ class PhaseTime:
                                                "compiled is kept")
 
     def plan(self, selected: Selection, least_s: float, memory_s: float) -> str:
-        """What the time is used for, in a sentence."""
+        """A sentence about the use of the time."""
         bench, left = selected.bench, max(self.end - time.monotonic(), 0.0)
         must_s, each_s = bench.preparing_s(selected.must), bench.unit_s / (processes() if bench.runtime.SUFFIX else 1)
         optional = selected.optional(TIMING_SHARE * left)

@@ -36,16 +36,16 @@ from search_spaces.errors import Option
 from search_spaces.units import Unit
 
 LEAST, COMPILING_SHARE = 4, 0.6
-"""Models that are measured whatever the budget; the share of it after which none is compiled any more."""
+"""Models that are always measured; share of the budget after which no more are compiled."""
 
 
 @dataclass(frozen=True)
 class ProfileCheck:
-    """The errors of a profile, beside those of two cruder ways to predict and the noise of measuring itself.
+    """The errors of a profile, of two simpler baselines, and the measurement noise.
 
     Args:
-        slowdown: how many times as long known models took as when they were profiled; measured times are divided by
-            it, so that they are of the profile's speed.
+        slowdown: how many times as long known models took as when they were profiled; measured times are divided by it
+            to match the profile's speed.
         as_timed: predictions against times that are not.
     """
 
@@ -63,16 +63,16 @@ class ProfileCheck:
 
     @property
     def verdict(self) -> str:
-        """Whether predictions are as true as the project promises."""
+        """Whether predictions meet the thresholds."""
         return verdict(self.phase, self.n, self.predicted, self.noise_floor)
 
     @property
     def good(self) -> bool:
-        """Whether they are, by enough models to say so."""
+        """Whether the verdict is good."""
         return self.verdict == GOOD
 
     def why(self) -> str:
-        """What the verdict rests on, or what it lacks."""
+        """The reasons of the verdict."""
         if self.verdict == TOO_FEW:
             return f"{self.n} models; {ENOUGH} are enough; run with {Option('check')} {Option('n')} {ENOUGH}"
         if self.verdict == GOOD:
@@ -90,7 +90,7 @@ class ProfileCheck:
 
 
 def check(profiling: Profiling, phase: str, n: int, budget_s: float) -> ProfileCheck:
-    """Measure held-out models twice, one time after the other, and compare. Saved in the profile's folder.
+    """Measure held-out models twice and compare. Saved in the profile's folder.
 
     Args:
         n: how many models; fewer where the budget has no time to compile them.
@@ -135,9 +135,9 @@ def check(profiling: Profiling, phase: str, n: int, budget_s: float) -> ProfileC
 
 
 def naive(model: LatencyModel, archs: Sequence[Architecture], phase: str, bench: Bench, slower: float) -> Floats:
-    """The usual table: every unit timed alone, over and over, and added up; nothing is calibrated.
+    """The naive baseline: the sum of units timed alone repeatedly, without calibration.
 
-    Where timing one more file for every unit would take long, the stacks' times are added up instead.
+    If that takes too long, the times of stacks are used instead.
     """
     units = list(dict.fromkeys(step.unit for arch in archs for step in phase_steps(arch, phase)))
     if bench.runtime.SUFFIX:
@@ -148,7 +148,7 @@ def naive(model: LatencyModel, archs: Sequence[Architecture], phase: str, bench:
 
 
 def _proportional(archs: Sequence[Architecture], works: dict[Unit, UnitWork], phase: str, measured: Floats) -> Floats:
-    """Milliseconds in proportion to multiply-adds, by the factor that suits these very models best."""
+    """Milliseconds proportional to multiply-adds, with the best factor for these models."""
     macs = np.array([model_macs(arch, phase, works) for arch in archs])
     return macs * float(np.median(measured / macs))
 

@@ -1,4 +1,4 @@
-"""Which units are timed and which whole models calibrate and check, when there is no time for all."""
+"""Selects the units to time, and the whole models for calibration and checks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from search_spaces.space.inventory import inventory
 from search_spaces.units import Unit
 
 TRIES = 30
-"""Draws for each whole model: small spaces give the same ones again and again."""
+"""Sampling attempts per whole model: small spaces repeat samples."""
 
 
 def units_of(space: SearchSpace, phase: str) -> list[Unit]:
@@ -33,9 +33,9 @@ def n_ends(works: Mapping[Unit, UnitWork], first: Collection[Unit] = ()) -> int:
 
 
 def spread_order(works: Mapping[Unit, UnitWork], first: Collection[Unit] = ()) -> list[Unit]:
-    """All units, those first that say most about the rest: each as far as can be from those before it.
+    """All units, the most informative first: each as far as possible from those before it.
 
-    The order begins with `first` and with the cheapest and the dearest unit of every kind.
+    The order starts with `first` and with the cheapest and the most expensive unit of every kind.
     """
     units = list(works)
     if not units:
@@ -83,13 +83,13 @@ def _distances(points: Floats, i: int) -> Floats:
 
 
 def calibration_models(space: SearchSpace, n: int) -> list[Architecture]:
-    """Whole models that calibrate: the two ends and samples."""
+    """Calibration models: the smallest, the largest and samples."""
     ends = list(dict.fromkeys((space.smallest(), space.largest())))[:n]
     return ends + draw_models(space, n - len(ends), "calibration", avoid={arch.key for arch in ends})
 
 
 def draw_models(space: SearchSpace, n: int, purpose: str, avoid: set[str]) -> list[Architecture]:
-    """n different samples, none of them to avoid. Raises InputError if the space has too few."""
+    """n distinct samples, without excluded ones. Raises InputError if the space has too few."""
     rng = random.Random(f"{space.name}/{purpose}")  # noqa: S311 - no secret
     found: dict[str, Architecture] = {}
     for _ in range(TRIES * n):

@@ -19,7 +19,7 @@ class PredictedLatency:
     """The latency of an architecture.
 
     Args:
-        unmeasured_share: of the latency, what rests on interpolated or estimated units.
+        unmeasured_share: the share of the latency that is based on interpolated or estimated units.
         measure_more: the command that measures more units, where that would help.
         peak_bytes: None if the profile does not predict memory.
         parts: milliseconds by unit, `overhead_ms` beside them; none where only whole models were measured.

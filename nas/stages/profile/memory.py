@@ -1,4 +1,4 @@
-"""Peak memory of whole models, each measured in a fresh process, and the law that predicts it."""
+"""Peak memory of whole models, each measured in a new process, and the formula that predicts it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from nas.core.timing.workloads import Workload
 from search_spaces import Architecture, InputError
 
 LEAST = 1e6
-"""Bytes below which a peak is a matter of how memory is handed out."""
+"""Bytes below which a peak is allocator noise."""
 LEAST_PEAKS = 3
-"""Models that the law needs at least."""
+"""Minimum number of models for the fit."""
 GUESS_S = {True: 1.5, False: 3.0}
-"""Seconds a model, before any is measured: of compiled files, and of modules, whose process has to import torch."""
+"""Initial guess of seconds per model: for compiled files, and for modules, which import torch."""
 
 
 def measurable(bench: Bench) -> bool:
-    """Whether the way to the device can tell a model's peak memory."""
+    """Whether the transport can measure peak memory."""
     return not bench.runtime.SUFFIX or bool(bench.transport.MEMORY)
 
 
@@ -49,11 +49,11 @@ class Peaks:
 
     @property
     def least_s(self) -> float:
-        """Seconds that the fewest models take, roughly."""
+        """Rough seconds for the minimum number of models."""
         return GUESS_S[bool(self.bench.runtime.SUFFIX)] * min(LEAST_PEAKS, len(self.todo))
 
     def measure(self, budget_s: float) -> None:
-        """Measure the fewest models that say something, and more until the time is spent. Raises Stopped."""
+        """Measure the minimum number of models, and more until the time is used up. Raises Stopped."""
         start, together = time.monotonic(), 1 if self.bench.runtime.SUFFIX else processes()
         while self.todo and (len(self.archs) < LEAST_PEAKS or time.monotonic() - start + self.each_s < budget_s):
             some, self.todo = self.todo[:together], self.todo[together:]
@@ -65,7 +65,7 @@ class Peaks:
 
 
 def fit_memory(model: LatencyModel, peaks: Peaks) -> Memory:
-    """The law of peak memory, fitted on a few models."""
+    """The formula of peak memory, fitted on a few models."""
     archs, found_bytes = peaks.archs, np.array(peaks.bytes, dtype=np.float64)
     features = np.array([[1.0, *model.memory_features(arch)] for arch in archs])
     found = _fit(features, found_bytes)
@@ -107,9 +107,9 @@ def _peak_elsewhere(bench: Bench, first: Workload, workload: Workload) -> float:
 
 
 def _peak_here(first: Workload, workload: Workload, conditions: Conditions, name: str, options: dict[str, Any]) -> int:
-    """In a process of its own: the weights, and what running raises the memory by.
+    """Measured in a separate process: weights plus the increase during a run.
 
-    What libraries load when the first model runs does not count. A runtime that knows its own memory is asked.
+    Memory of libraries loaded by the first model does not count. Runtimes may report their own memory.
     """
     runtime = runtimes.get(name)
     module, inputs = workload.build(conditions)

@@ -18,19 +18,19 @@ from search_spaces.errors import Option
 from search_spaces.units import Unit
 
 ESTIMATE_SPREAD = 0.5
-"""How far off a roofline may be: nobody has measured it."""
+"""Assumed relative error of a roofline."""
 
 
 def empty_for(unit: Unit, phase: str) -> Workload:
-    """The workload whose time is no unit's: handing over the input."""
+    """The empty workload: the time of a call without a unit."""
     return Workload(phase, 0 if unit.role == "embedding" else int(dict(unit.facts)["width"]))
 
 
 def measured_rows(timings: Mapping[str, Timing], units: Iterable[Unit], works: Mapping[Unit, UnitWork], phase: str,
                   copies: int) -> list[PriceRow]:
-    """The prices of units whose stacks were timed: less what an empty call takes, by the number of copies.
+    """The prices of units whose stacks were timed: minus an empty call, divided by the number of copies.
 
-    A unit too cheap to be told from an empty call is left out; it has to be interpolated.
+    A unit too cheap to distinguish from an empty call is omitted and interpolated.
     """
     rows = []
     for unit in units:
@@ -78,7 +78,7 @@ def unit_features(works: Mapping[Unit, UnitWork]) -> tuple[list[str], Floats]:
 
 
 def estimated_rows(device: Device, works: Mapping[Unit, UnitWork], phase: str) -> list[PriceRow]:
-    """The roofline: the longer of computing and moving bytes, and starting the kernels."""
+    """The roofline: the maximum of compute and memory time, plus kernel launches."""
     known = device.specification
     assert known is not None
     size = PRECISIONS[device.precision] / PRECISIONS["fp32"]

@@ -35,16 +35,16 @@ from search_spaces.errors import Option
 from search_spaces.units import Unit
 
 MEMORY_SHARE = 0.1
-"""Of the budget: once it is spent, the peak memory of no further model is measured."""
+"""Share of the budget after which no more peak memory is measured."""
 SHARES = {"prefill": 0.75, "decode": 0.25}
-"""Of the budget, where both phases are timed."""
+"""Shares of the budget if both phases are timed."""
 END_S = 1.5
 """Seconds for fitting and writing."""
 
 
 @dataclass(frozen=True)
 class PhaseProfile:
-    """What profiling one phase gave.
+    """Result of profiling one phase.
 
     Args:
         n_measured: units that were timed in this call.
@@ -70,7 +70,7 @@ class Profiling:
     """Profiles one device for one space, in a folder that keeps everything measured.
 
     Raises:
-        InputError: the folder holds a profile of other conditions or another device.
+        InputError: the folder contains a profile of other conditions or another device.
     """
 
     device: Device
@@ -78,7 +78,7 @@ class Profiling:
     out: Path
     progress: StageProgress = field(default_factory=StageProgress)
     space_name: str = ""
-    """How the user named the space: of a file its path."""
+    """The user's name of the space: its path for a file."""
 
     def __post_init__(self) -> None:
         self.started = time.monotonic()
@@ -93,7 +93,7 @@ class Profiling:
             self._check_same()
 
     def _check_same(self) -> None:
-        """Prices of other conditions cannot stand in one table."""
+        """Raises InputError if the existing profile has other conditions."""
         before, now = self.stored.conditions.model_dump(), self.conditions.model_dump()
         names = ("name", "runtime", "threads", "precision", "options", "transport")
         before |= {name: getattr(self.stored.device, name) for name in names}
@@ -112,7 +112,7 @@ class Profiling:
             budget_s: seconds for everything since this object was made, compiling included; earlier calls count too.
 
         Raises:
-            InputError: the budget is less than the least that a profile takes.
+            InputError: the budget is below the minimum of a profile.
         """
         if self.device.estimated:
             return [self._estimate(phase) for phase in phases]
@@ -138,11 +138,11 @@ class Profiling:
         return PhaseProfile(phase, len(works), 0, 0, 0.0, 0.0, prices.ESTIMATE_SPREAD, None)
 
     def bench(self) -> Bench:
-        """Where this device's workloads are timed."""
+        """The bench of this device."""
         return Bench(self.device, self.conditions, self.out / "work", self.progress)
 
     def model(self) -> LatencyModel:
-        """What is known so far."""
+        """The current latency model."""
         return LatencyModel(self.stored, self.table, self.device.name)
 
     def calibration_models(self) -> list[Architecture]:
@@ -187,10 +187,10 @@ class Profiling:
                         len(wholes))
 
     def _prepare(self, selected: Selection, at: PhaseTime) -> Peaks:
-        """Compile what there is time for, and measure peak memory where it is still unknown.
+        """Compile as many workloads as time allows, and measure peak memory if unknown.
 
         Raises:
-            InputError: there is not even time for the least.
+            InputError: there is not enough time for the minimum.
         """
         bench = selected.bench
         wanted = selected.phase == "prefill" and self.device.timing.memory and not self.stored.memory
@@ -206,7 +206,7 @@ class Profiling:
         return peaks
 
     def fitted(self, phase: str, table: PriceTable, regressor: dict[str, Any], archs: Sequence[Architecture]) -> None:
-        """Take over what whole models said, and write it."""
+        """Calibrate on whole models and write the profile."""
         self.table = table
         seen = dict.fromkeys((*self.stored.seen, *(arch.key for arch in archs)))
         self.stored = self.stored.model_copy(update={
@@ -246,7 +246,7 @@ class Profiling:
 
 
 def conditions_of(device: Device, space: SearchSpace) -> Conditions:
-    """What latencies are measured at. Raises InputError if the device's file asks for more than the space has."""
+    """The measurement conditions. Raises InputError if the device file exceeds the context of the space."""
     length = device.length or space.context
     past = device.past or max(length // 2, 1)
     for name, value in (("length", length), ("past", past + 1)):

@@ -11,7 +11,7 @@ from search_spaces import InputError, SearchSpace
 from search_spaces.errors import Option
 
 LEAST_CHECKED = 4
-"""Whole models that a check measures at least."""
+"""Minimum number of whole models of a check."""
 
 
 @dataclass(frozen=True)

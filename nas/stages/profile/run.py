@@ -30,7 +30,7 @@ PhaseResult = PhaseProfile | ProfileCheck | WholeModelFit
 
 @dataclass(frozen=True)
 class ProfileResult:
-    """What profiling, checking or fitting gave, by phase."""
+    """Result of profiling, checking or fitting, by phase."""
 
     phases: Sequence[PhaseResult]
     folder: Path
@@ -38,7 +38,7 @@ class ProfileResult:
 
     @property
     def good(self) -> bool:
-        """False where a check says that predictions are off."""
+        """False if a check found that predictions are off."""
         return all(each.verdict != OFF for each in self.phases if isinstance(each, ProfileCheck))
 
     def to_dict(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def run(request: ProfileRequest, progress: StageProgress) -> ProfileResult:
 
 @contextmanager
 def _folder_for(folder: Path) -> Iterator[None]:
-    """A profile's folder; where nothing was measured because the device was refused, it is not left behind."""
+    """A profile's folder; deleted if nothing was measured because the device was refused."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -91,7 +91,7 @@ def _folder_for(folder: Path) -> Iterator[None]:
 
 
 def _is_work(path: Path) -> bool:
-    """Whether a file is worth keeping: not a lock, nor a file of rounds that has only its heading."""
+    """Whether a file contains results: not a lock or a file of rounds with only a header."""
     return path.is_file() and path.name != ".lock" and (path.suffix != ".jsonl" or path.read_bytes().count(b"\n") > 1)
 
 

@@ -1,4 +1,4 @@
-"""Which workloads of a phase are timed: as many as there is time to compile and to time."""
+"""Selects the workloads of a phase: as many as there is time to compile and measure."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from search_spaces import Architecture
 from search_spaces.units import Unit
 
 KERNEL_S = 1e-5
-"""Seconds a kernel, roughly: it decides only how many units are tried."""
+"""Rough seconds per kernel; decides only how many units are attempted."""
 RUNS = 2.5
 """Runs of a workload in one round, the warming one and the references among them."""
 TIMING_SHARE = 0.35
-"""Of the time that is left once the least is compiled: kept for timing."""
+"""Share of the time after compiling the minimum that is reserved for timing."""
 LATE_ROUNDS = 4
-"""Rounds that have to do where the budget is spent before a device's own least number."""
+"""Minimum rounds if the budget is used up."""
 LEAST_MODELS, LEAST_UNITS = 8, 12
 """Whole models and units that every profile needs: fewer do not show that times depend on the architecture."""
 PILOT = 6
 """Workloads that are compiled before the plan is made; the first of every process also imports libraries."""
 UNITS_PER_MODEL = 3
-"""Units that are added before another whole model is."""
+"""Units to add per additional whole model."""
 
 
 @dataclass
@@ -52,9 +52,9 @@ class Selection:
     models: Sequence[Architecture]
     begun: Sequence[Unit]
     must: list[Workload] = field(init=False)
-    """What every profile of this space needs."""
+    """Required workloads of this space."""
     ready: list[Workload] = field(default_factory=list)
-    """What is compiled."""
+    """Compiled workloads."""
 
     def __post_init__(self) -> None:
         device = self.bench.device
@@ -74,7 +74,7 @@ class Selection:
         return sorted(size, key=lambda whole: size[whole])[len(size) // 2]
 
     def optional(self, timing_s: float) -> list[Workload]:
-        """More units and whole models by turns, no more units than there is time to time."""
+        """More units and whole models alternately, limited by the time for timing."""
         device = self.bench.device
         macs = [model_macs(arch, self.phase, self.works) for arch in self.models]
         n = affordable(device, {each.what: self.works[each.what] for each in self.units if isinstance(each.what, Unit)},

@@ -23,7 +23,7 @@ BAR, SHORT_BAR = 30, 8
 
 
 def profile_table(result: ProfileResult) -> RenderableType:
-    """What profiling, checking or fitting gave."""
+    """A table of the result of profiling, checking or fitting."""
     checks = [each for each in result.phases if isinstance(each, ProfileCheck)]
     fits = [each for each in result.phases if isinstance(each, WholeModelFit)]
     if checks:

@@ -20,12 +20,12 @@ from search_spaces.errors import Option, cut, shown
 from search_spaces.files.reading import csv_lines, number, read_csv, read_text
 
 TIMES = {"ms": 1.0, "latency_ms": 1.0, "us": 1e-3, "latency_us": 1e-3, "s": 1e3, "latency_s": 1e3}
-"""Columns that may hold the latency, and what makes milliseconds of them."""
+"""Columns of the latency, and their factors to milliseconds."""
 
 
 @dataclass(frozen=True)
 class WholeModelFit:
-    """What a fit gave: how many models it used, and its relative error when each is left out."""
+    """Result of a fit: number of models, and the leave-one-out relative error."""
 
     phase: str
     n: int
@@ -36,7 +36,7 @@ def fit_whole(profiling: Profiling, path: Path, phase: str) -> WholeModelFit:
     """Fit a phase of a profile on the rows of a file and write it.
 
     Raises:
-        InputError: the file or an architecture in it is wrong, or its latencies cannot be true.
+        InputError: the file or an architecture in it is wrong, or its latencies are implausible.
     """
     if any(profiling.table.is_measured(*key) for key in profiling.table if key[0] == phase):
         raise InputError(str(profiling.out), "contains measured units that a fit would replace; give another folder "
@@ -88,11 +88,11 @@ def _architecture(line: dict[str, Any], named: str, known: dict[str, Architectur
 
 
 def _known(folder: Path) -> Iterator[tuple[str, Architecture]]:
-    """Architectures that keys may name: JSON files beside the CSV, and those of runs."""
+    """Architectures that keys may refer to: JSON files next to the CSV, and those of runs."""
     paths: Sequence[Path] = [*sorted(folder.glob("*.json")), *sorted(Path("runs").glob("**/architecture.json"))]
     for path in paths:
         try:
             arch = load_architecture(path)
         except InputError:
-            continue  # another file that is no architecture
+            continue  # another file that is not an architecture
         yield arch.key, arch

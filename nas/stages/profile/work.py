@@ -1,4 +1,4 @@
-"""What a unit does on one call, apart from any device: multiply-adds, bytes, kernels."""
+"""The work of a unit in one call, independent of the device: multiply-adds, bytes, kernels."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class _Traffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = func(*args, **(kwargs or {}))
         if not getattr(func, "is_view", False) and torch.Tag.nondeterministic_seeded not in func.tags:
             self.kernels += 1
-            read = args[1:] if func in _LOOK_UPS else args  # of a table only the rows that were looked up
+            read = args[1:] if func in _LOOK_UPS else args  # only looked-up rows of a table
             tensors = [each for each in (*tree_leaves(read), *tree_leaves(out)) if isinstance(each, torch.Tensor)]
             self.moved_bytes += sum(each.numel() * each.element_size() for each in tensors)
         return out
 
 
 def work_of(workload: Workload, conditions: Conditions) -> UnitWork:
-    """What one call of a workload does. What a tied head shares is the embedding's weight.
+    """The work of one call of a workload. Weights of a tied head count as the embedding's.
 
     Raises:
         InputError: it uses an operator without a counting rule.

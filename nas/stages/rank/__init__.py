@@ -1,1 +1,1 @@
-"""Whether the supernet ranks architectures as training them from scratch does, and better than their size alone."""
+"""Ranking quality of a supernet, compared with training from scratch and with size baselines."""

@@ -1,4 +1,4 @@
-"""How well any predictor could rank: training again with another seed changes the ranking, too."""
+"""The upper bound of ranking quality, given the noise between seeds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The tau that noise leaves to reach.
+    """The maximum tau under noise.
 
     Args:
         perfect: expected tau of a predictor that knows every true loss, against one training.
@@ -61,7 +61,7 @@ def seed_noise(first: Floats, second: Floats) -> Noise | None:
 
 
 def ceiling(losses: Floats, noise: Noise, seed: int) -> Ceiling | None:
-    """What the noise leaves to reach among architectures of these trained losses; None for fewer than two."""
+    """The maximum tau for these trained losses under noise; None for fewer than two."""
     if len(losses) < 2:
         return None
     return Ceiling(*(_expected(losses, sigma, seed) for sigma in (noise.sigma, noise.high, noise.low)))
@@ -76,7 +76,8 @@ def _expected(losses: Floats, sigma: float, seed: int) -> float:
 
 
 def _true_losses(losses: Floats, sigma: float) -> Floats:
-    """Losses drawn together until their variance is the observed one less the noise; all equal if noise is all."""
+    """Losses shrunk so that their variance is the observed one minus the noise; all equal if noise explains
+    everything."""
     mean, variance = losses.mean(), losses.var(ddof=1)
     kept = max(0.0, 1 - sigma**2 / variance) if variance > 0 else 0.0
     return np.asarray(mean + (losses - mean) * np.sqrt(kept))

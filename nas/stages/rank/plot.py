@@ -1,4 +1,4 @@
-"""The report as a picture: trained loss over what was to predict it."""
+"""Plot of the ranking report: trained loss over each predictor."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from search_spaces.files.writing import whole
 ENDINGS = (".png", ".svg")
 MARKS = {"spread": ("#0072B2", "o", "spread over the range of MACs"),
          "band": ("#D55E00", "D", "band: MACs within 10 % of each other")}
-"""Colour, shape and words of each group; the colours are told apart by colour-blind eyes, the shapes by all."""
+"""Colour, shape and words of each group; the colours are safe for colour-blind readers."""
 SMALL = ("params", "macs")
 
 
 def scatter(frame: pd.DataFrame, report: RankingReport, path: Path) -> None:
-    """Draws the table of `nas.stages.rank.statistics.assess` and its report; the file appears whole or not at all.
+    """Draws the table of `nas.stages.rank.statistics.assess` and its report; the file is written atomically.
 
     Raises:
         InputError: the path ends in neither .png nor .svg.
@@ -70,14 +70,14 @@ def _log_counts(axes: Any) -> None:
 
 
 def _second_trainings(axes: Any, frame: pd.DataFrame) -> None:
-    """A dash where the second training ended, joined to the first: the noise in the scale of the picture."""
+    """A dash for the second training, connected to the first: shows the noise."""
     if REPEAT in frame:
         axes.vlines(frame[INHERITED], frame[TRAINED], frame[REPEAT], color="0.2", linewidth=1, zorder=3)
         axes.scatter(frame[INHERITED], frame[REPEAT], s=60, c="0.2", marker="_", linewidths=1.2, zorder=3)
 
 
 def _footnote(report: RankingReport) -> str:
-    """What the figures mean, and how much of tau the noise leaves to reach."""
+    """Explanation of the figures, and the maximum tau under noise."""
     lines = ["τ: Kendall's tau-b with the trained loss, positive is good, in brackets its 95 % bootstrap interval."]
     if report.noise and report.overall.ceiling:
         band = f" ({report.band.ceiling.perfect:.2f} in the band)" if report.band.ceiling else ""

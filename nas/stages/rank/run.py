@@ -1,4 +1,4 @@
-"""The stage `rank`: does the supernet rank architectures as training them from scratch does?"""
+"""The stage `rank`: compares the supernet's ranking with training from scratch."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from supernet.train.recipe import Recipe
 from supernet.train.step import StepReport
 
 REPEAT_EVERY = 4
-"""One of so many architectures is trained from a second seed too, to see how much of a loss is luck."""
+"""Every n-th architecture is also trained with a second seed, to measure the noise."""
 
 
 def run(request: RankRequest, progress: StageProgress) -> RankingReport:
-    """Train architectures from scratch and compare. Raises InputError, Stopped; what was trained is used again."""
+    """Train architectures from scratch and compare. Raises InputError, Stopped; trainings are reused."""
     folder = RunDir.open(request.run)
     with folder.locked():
         progress.note(f"choosing {request.n} architectures ...")
@@ -87,7 +87,7 @@ class _Steps(Silent):
 
 
 class Ranking:
-    """The ranking report of a run. What it trains is kept in the run's folder and used again."""
+    """The ranking report of a run. Trainings are kept in the run's folder and reused."""
 
     def __init__(self, run: RunDir, n: int, steps: int | None = None) -> None:
         config = run.config()
@@ -114,7 +114,7 @@ class Ranking:
             yield evaluation.score(self.net, each.arch, self.task, self.prepared, self.recipe)["loss"]
 
     def table(self, inherited: list[float]) -> pd.DataFrame:
-        """A row per architecture: its costs, what the supernet predicts, what training gave."""
+        """A row per architecture: costs, inherited loss and trained loss."""
         seed = self.recipe.seed
         rows = [{"key": each.arch.key, "group": each.group, **each.baselines, "inherited_loss": loss,
                  "trained_loss": self._loss(each, seed), "repeat_loss": self._loss(each, seed + 1)}

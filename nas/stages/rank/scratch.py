@@ -1,4 +1,4 @@
-"""Train plain models from scratch: the yardstick for what a supernet's weights predict."""
+"""Trains plain models from scratch, as the reference for inherited losses."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class _Result(BaseModel):
 
 def train_plain(arch: Architecture, recipe: Recipe, folder: Path, task: Task, prepared: Prepared,
                 observer: Observer | None = None, stop: Stop = lambda: False) -> dict[str, float]:
-    """Train an architecture from scratch and give its metrics on the whole validation split.
+    """Train an architecture from scratch; returns its metrics on the whole validation split.
 
-    A training that diverges has a loss of NaN, so that others go on. A finished one is read from its folder, a broken
-    off one goes on from its last checkpoint.
+    A diverged training has a loss of NaN, so that others continue. A finished one is read from its folder, an
+    interrupted one resumes from its last checkpoint.
 
     Raises:
         Stopped: `stop` ended it early.

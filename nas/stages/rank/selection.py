@@ -1,7 +1,7 @@
-"""Which architectures are trained for the ranking report.
+"""Selects the architectures of the ranking report.
 
-Ranks over the whole cost range flatter every predictor, size included. So half of the architectures are spread over
-the range, and half form a band of about equal multiply-adds, where a predictor has to tell more than size.
+Over the whole cost range every predictor ranks well, including size. So half of the architectures are spread over
+the range, and half form a band of about equal multiply-adds, where size is not informative.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ BAND_RATIO = 1.10
 LEAST = 4
 POOL = 256
 POOLS = 3
-"""How many times its first size the pool may grow to in search of a full band."""
+"""Maximum growth factor of the pool to fill the band."""
 TRIES = 20
-"""Draws for each architecture of the pool: small spaces give the same ones again and again."""
+"""Sampling attempts per architecture of the pool: small spaces repeat samples."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Candidate:
 
     @property
     def baselines(self) -> dict[str, int]:
-        """What size alone would rank by, under the names `nas.stages.rank.statistics` reads."""
+        """The size baselines, under the names `nas.stages.rank.statistics` reads."""
         return {"params": self.cost.params, "non_embedding_params": self.cost.params - self.cost.embedding_params,
                 "macs": self.cost.macs, "depth": self.arch.depth}
 
@@ -70,13 +70,13 @@ def _pool_and_window(space: SearchSpace, n: int, seed: int, seq_len: int) -> tup
     pool: list[Candidate] = []
     for target in range(step, POOLS * step + 1, step):
         _draw(space, found, min(size, target), TRIES * step, rng)
-        pool = _priced(list(found.values())[len(pool):], pool, seq_len)  # found keeps the order of finding
+        pool = _priced(list(found.values())[len(pool):], pool, seq_len)  # dict keeps insertion order
         window = _densest(pool)
-        if len(window) >= n // 2 or len(found) < target:  # the band is full, or drawing brings no more
+        if len(window) >= n // 2 or len(found) < target:  # the band is full, or sampling finds no more
             break
     if len(pool) < n:
         raise InputError(space.name, f"sampling found {len(pool)} of its {size} distinct architectures, fewer than "
-                                     f"the {n} asked for")
+                                     f"the requested {n}")
     return pool, window
 
 

@@ -1,9 +1,9 @@
-"""How well the inherited loss ranks architectures, beside what their size alone tells.
+"""Statistics of the ranking report: inherited loss and size baselines.
 
 The table has a row for each architecture: `group` ("spread" or "band"), `inherited_loss`, the baselines,
-`trained_loss` and, where some were trained twice, `repeat_loss` (NaN for the others). Repeats tell the noise only;
-ranks are of the first training, so that every loss is equally noisy. A row with a loss that is not finite is left out
-of all figures and counted: a diverged training says more about its settings than about the architecture.
+`trained_loss` and, where some were trained twice, `repeat_loss` (NaN for the others). Repeats are used for the noise
+only; ranks use the first training, so that every loss is equally noisy. A row with a loss that is not finite is left
+out of all figures and counted: a diverged training says more about its settings than about the architecture.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nas.stages.rank.kendall import bootstrap, interval, taus
 PREDICTORS = tuple(WORDS)
 BASELINES = PREDICTORS[1:]
 RESAMPLES = 100_000
-"""With a tenth, the end of an interval moves by half a hundredth from seed to seed."""
+"""With a tenth, interval ends vary by 0.005 between seeds."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class RankingReport:
-    """The honest ranking report.
+    """The ranking report.
 
     Args:
         overall: all architectures; size alone ranks these well.
@@ -104,7 +104,7 @@ class RankingReport:
 
 
 def assess(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) -> RankingReport:
-    """The report on a table of predictors and trained losses; the columns are told above."""
+    """The report on a table of predictors and trained losses; see the module docstring for the columns."""
     usable = frame[np.isfinite(frame[[*PREDICTORS, TRAINED]].astype(float)).all(axis=1)]
     noise = seed_noise(_column(usable, TRAINED), _column(usable, REPEAT)) if REPEAT in usable else None
     return RankingReport(

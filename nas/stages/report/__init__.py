@@ -1,1 +1,1 @@
-"""The report of a run: what is in its folder, as one page that needs no network, pictures and tables."""
+"""The report of a run: one page that works offline, with pictures and tables."""

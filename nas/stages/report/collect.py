@@ -1,4 +1,4 @@
-"""Reads all that is known of a run. Nothing is trained, evaluated, priced anew or measured."""
+"""Reads all data of a run's report. Nothing is trained, evaluated, priced or measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nas.stages.report.trained import read_curves, read_picked, read_ranked
 from search_spaces.files.reading import read_text
 
 FILES = ("manifest.json", "config.yaml", "space.yaml", "search.yaml", "events.jsonl")
-"""What a report quotes."""
+"""Files that a report includes."""
 
 
 def collect(run: RunDir) -> RunReport:

@@ -1,4 +1,4 @@
-"""A report as one JSON document: everything the script of the page draws, and nothing it has to compute."""
+"""A report as one JSON document: everything that the page draws, already computed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nas.stages.report.judged import WHOLE, in_short, in_words
 from nas.stages.report.shown import Ranked, RunReport, Searched
 
 DIGITS = 6
-"""Significant ones of every number."""
+"""Significant digits of every number."""
 
 
 def document(report: RunReport) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _search(found: Searched, run: str) -> dict[str, Any]:
 
 
 def _unmeasured(found: Searched, run: str) -> dict[str, str]:
-    """By quality and cost, what is to be said of a front whose latencies were not measured throughout."""
+    """By quality and cost, a note about a front with unmeasured latencies."""
     said = {}
     for quality, cost in ((quality, cost) for quality in found.qualities for cost in found.costs):
         shares = [point.unmeasured for point in found.front(quality, cost)]
@@ -80,7 +80,7 @@ def _unmeasured(found: Searched, run: str) -> dict[str, str]:
 
 
 def _tiles(found: Searched) -> list[tuple[str, str, str]]:
-    """(what, figure, a word about it) of the numbers that matter."""
+    """(title, value, note) of the summary tiles."""
     quality, cost = found.shown
     front, counts, judged = found.front(quality, cost), found.counts, in_short(found.examples)
     judged = judged and f", on {judged}"
@@ -95,7 +95,7 @@ def _tiles(found: Searched) -> list[tuple[str, str, str]]:
 
 
 def _measures(report: RunReport) -> dict[str, dict[str, Any]]:
-    """By name, all that a number can be of."""
+    """All measures by name."""
     found = {name: Measure(name, maximise=more) for name, more in report.metrics.items()}
     names = [name for each in report.picked for name in (*each.costs, *each.measured)]
     names += [gap.measure for gap in report.devices.gaps]

@@ -50,7 +50,7 @@ function choose(cost) {
   view.order = null;
   byId("limit-label").textContent = `At most this ${words(cost)}`;
   showFront();
-  if (selected[0]) showPanes();  // where the time goes on this device
+  if (selected[0]) showPanes();  // latency breakdown on this device
 }
 
 function showFront() {

@@ -1,9 +1,9 @@
-"""Which choices matter: a ridge regression of the quality on the values of all genes, judged on trials left out.
+"""Importance of dimensions: a ridge regression of the quality on the values of all genes, evaluated on held-out trials.
 
 A gene's values are columns of zeros and ones, and the effect of a dimension is the sum over its genes, of all slots.
-The model is additive: what two choices do together only is explained by neither. Its penalty is the one with the least
+The model is additive: interactions are not modelled. Its penalty is the one with the least
 leave-one-out error, in closed form. The share of a dimension is the covariance of its effect with the quality, over the
-variance of the quality; both are taken on trials that the model has not seen, so what is fitted to noise has none.
+variance of the quality; both are taken on trials that the model has not seen, so overfitting does not count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nas.core.pareto import Bools, Floats
 from nas.stages.report.shown import Importance
 
 LEAST = 30
-"""Trials below which nothing is said."""
+"""Minimum number of trials."""
 FOLDS = 5
 PENALTIES = np.logspace(-2, 4, 25)
 _SLOT = re.compile(r"\.\d+(?=\.)")
@@ -26,7 +26,7 @@ _SLOT = re.compile(r"\.\d+(?=\.)")
 
 def importance(metric: str, params: Sequence[Mapping[str, Any]], values: Sequence[float],
                genes: Mapping[str, Sequence[Any]]) -> Importance | None:
-    """How much of a quality each dimension explains; None if there are too few trials, or all are alike.
+    """How much of a quality each dimension explains; None if there are too few trials, or all are equal.
 
     Args:
         params: the value of every gene, for each trial.
@@ -82,7 +82,7 @@ def ridge(ones: Floats, wanted: Floats) -> Floats:
 
 def _effects(weights: Floats, columns: Sequence[tuple[str, Any]],
              names: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """What each value adds when all genes of its dimension have it, beside the mean of the gene's values."""
+    """The effect of each value, if all genes of its dimension have it, relative to the mean of the gene's values."""
     by_gene: dict[str, list[float]] = {}
     for (gene, _), weight in zip(columns, weights.tolist()):
         by_gene.setdefault(gene, []).append(weight)

@@ -1,4 +1,4 @@
-"""On how many examples of the validation split a quality was found."""
+"""Number of validation examples that a quality was evaluated on."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def split_size(run: RunDir, space: SearchSpace) -> int | None:
 
 
 def seen(limit: int | None, size: int | None) -> int | None:
-    """How many examples a limit leaves of a split; None for all of it."""
+    """Number of examples of a limited split; None for the whole split."""
     return None if not limit or (size is not None and limit >= size) else limit
 
 
 def in_words(examples: int | None) -> str:
-    """What something was judged on, for a reader."""
+    """The evaluation data in words."""
     return WHOLE if examples is None else f"{_counted(examples)} of the validation split"
 
 
 def in_short(examples: int | None) -> str:
-    """The same for a narrow place; nothing where it is all of the split."""
+    """The same in short; empty for the whole split."""
     return "" if examples is None else _counted(examples)
 
 

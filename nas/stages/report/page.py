@@ -1,4 +1,4 @@
-"""The page: a template, a style, a script, plotly and the document, in one file that asks no network for anything."""
+"""The page: a template, a style, a script, plotly and the document, in one file that works offline."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SCRIPTS = ("helpers.js", "front.js", "architecture.js", "sections.js", "truth.js
 
 
 def page(document: Mapping[str, Any]) -> str:
-    """The whole HTML. Nothing of the document can become markup or code: it is data to the script.
+    """The whole HTML. The document cannot become markup or code: it is data for the script.
 
-    Only the scripts that stand here can run, by their digests, and no address can be reached.
+    Only the embedded scripts can run, by their digests, and no address can be reached.
     """
     ours = "\n".join(_read(name) for name in SCRIPTS)
     scripts = [get_plotlyjs(), f'"use strict";\n{ours}']
@@ -36,13 +36,13 @@ def page(document: Mapping[str, Any]) -> str:
 
 
 def data_text(document: Mapping[str, Any]) -> str:
-    """JSON that cannot end the element it stands in."""
+    """JSON that cannot close its surrounding element."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _digest(script: str) -> str:
-    """What allows a script in a content security policy."""
+    """The content security policy source of a script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 

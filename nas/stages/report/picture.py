@@ -1,4 +1,4 @@
-"""The front as a picture for a page or a talk: SVG and PNG."""
+"""Plots of the front: SVG and PNG."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from search_spaces.files.writing import whole
 
 FRONT, FAINT, NAMED = "#c2410c", "#8a96a6", "#2f6fb3"
 FIXED: Any = {"svg.hashsalt": "paretoformer", "svg.fonttype": "none", "font.family": "sans-serif"}
-"""What makes a picture the same each time; SVG keeps its texts as texts."""
+"""Settings for reproducible pictures; SVG keeps text as text."""
 
 
 def write_front(found: Searched, quality: Measure, cost: Measure, path: Path) -> list[Path]:
-    """Draw a front over all that was evaluated; gives the two files, whose names only differ in the ending."""
+    """Draw a front over all evaluated architectures; returns the SVG and PNG files."""
     with matplotlib.rc_context(FIXED):
         canvas = Figure(figsize=(7.2, 4.5), layout="constrained")
         _draw(canvas.subplots(), found, quality, cost)
@@ -62,7 +62,7 @@ def _draw(axes: Any, found: Searched, quality: Measure, cost: Measure) -> None:
 
 
 def _scale(axes: Any, cost: Measure, values: list[float]) -> None:
-    """A log axis where costs differ by much."""
+    """A log axis if costs differ by large factors."""
     if max(values) > 8 * min(values) > 0:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -72,10 +72,10 @@ def _scale(axes: Any, cost: Measure, values: list[float]) -> None:
 
 
 def _unit(cost: Measure) -> str:
-    """The unit, where the numbers at the axis have none."""
+    """The unit, if axis labels have none."""
     return "" if cost.declared.prefixes or not cost.declared.unit else f" ({cost.declared.unit})"
 
 
 def _plain(text: str) -> str:
-    """A text in which nothing is mathematics."""
+    """A text without math markup."""
     return text.replace("$", r"\$")

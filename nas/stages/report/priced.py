@@ -1,4 +1,4 @@
-"""What the profiles of a run's devices tell: where the time goes, and how true predictions are."""
+"""Data from the profiles of a run's devices: latency breakdowns, and accuracy of predictions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Check(BaseModel):
 
 
 def read_devices(names: Sequence[str], archs: Mapping[str, Architecture], picked: Sequence[Picked]) -> Devices:
-    """What is known of these devices; one whose profile is not here tells nothing.
+    """Data of these devices; nothing for a device without a profile.
 
     Raises:
         InputError: a file of a profile is damaged.
@@ -50,8 +50,8 @@ def read_devices(names: Sequence[str], archs: Mapping[str, Architecture], picked
             measure = latency_on(name, phase).name
             found.parts[measure], unknown = _breakdowns(model, archs, phase)
             if unknown:
-                found.notes.append(f"Where the time of {len(unknown)} of {len(archs)} architectures goes on {name} "
-                                   f"({phase}) is not known: {unknown[0]}.")
+                found.notes.append(f"The latency breakdown of {len(unknown)} of {len(archs)} architectures on {name} "
+                                   f"({phase}) is unknown: {unknown[0]}.")
             found.checks.extend(_checks(folder, name, phase))
             found.gaps.extend(_check_gaps(folder, measure, phase))
     return found
@@ -59,7 +59,7 @@ def read_devices(names: Sequence[str], archs: Mapping[str, Architecture], picked
 
 def _breakdowns(model: LatencyModel, archs: Mapping[str, Architecture],
                 phase: str) -> tuple[dict[str, list[TimedPart]], list[str]]:
-    """The times of each architecture, and why some have none: their units, or all, were not priced by themselves."""
+    """The times of each architecture, and why some have none: units without prices."""
     found, unknown = {}, []
     for key, arch in archs.items():
         try:
@@ -70,7 +70,7 @@ def _breakdowns(model: LatencyModel, archs: Mapping[str, Architecture],
 
 
 def breakdown(model: LatencyModel, arch: Architecture, phase: str) -> list[TimedPart]:
-    """The time of every step, and what no step takes. Raises InputError if a profile does not know."""
+    """The time of every step, and the overhead. Raises InputError if a profile has no unit prices."""
     steps = model.breakdown(arch, phase)
     stacked = len(arch.stacks) > 1
     found = []

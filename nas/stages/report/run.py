@@ -73,7 +73,7 @@ def _write_files(shown: RunReport, folder: Path) -> list[Path]:
 
 
 def _drawn(searched: Searched) -> dict[str, Measure]:
-    """The costs a front is drawn over, by what their files are called: times and objectives, or else the first cost."""
+    """The costs to plot, by file name: latencies and objectives, or else the first cost."""
     quality, first = searched.shown
     drawn: dict[str, Measure] = {}
     for cost in [each for each in searched.costs if each.declared.phases or each in searched.objectives] or [first]:

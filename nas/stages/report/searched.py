@@ -1,4 +1,4 @@
-"""What a run's search found, read from its journal; nothing is evaluated or priced again."""
+"""The results of a run's search, read from its journal; nothing is evaluated or priced again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from search_spaces.published.catalogue import names as published_names
 
 
 def read_searched(run: RunDir, space: SearchSpace, task: Task) -> Searched | None:
-    """What the search found so far, also while it goes on; None if nothing was evaluated.
+    """The results of the search so far, also while it runs; None if nothing was evaluated.
 
     Raises:
         InputError: a file of the search is damaged.
@@ -50,7 +50,7 @@ def read_searched(run: RunDir, space: SearchSpace, task: Task) -> Searched | Non
 
 
 def _points(trials: Sequence[FrozenTrial], space: SearchSpace, run: RunDir) -> Iterator[Point]:
-    """Each architecture once: as it was evaluated to the end, or else estimated."""
+    """Each architecture once: fully evaluated if possible, else estimated."""
     named = marks(space)
     found: dict[str, FrozenTrial] = {}
     for trial in trials:
@@ -69,14 +69,14 @@ def _points(trials: Sequence[FrozenTrial], space: SearchSpace, run: RunDir) -> I
 
 
 def marks(space: SearchSpace) -> dict[str, str]:
-    """Keys of the plain ends of the space and of published architectures that lie in it -> what they are."""
+    """Keys of the smallest and largest architectures and of published ones in the space -> their labels."""
     found: dict[str, list[str]] = {space.smallest().key: ["smallest"]}
     found.setdefault(space.largest().key, []).append("largest")
     for name in published_names():
         arch = load_published(name)
         if arch.family != space.family or arch.width not in space.settings["width"].choices():
             continue
-        try:  # with the words, classes and context of this task, which are no matter of the architecture
+        try:  # with vocabulary, classes and context of this task, which do not define the architecture
             same = replace(arch, vocab_size=space.vocab_size, context=space.context,
                            n_classes=space.n_classes if arch.n_classes else 0)
         except InputError:
@@ -101,7 +101,7 @@ def _measures(points: Sequence[Point], objectives: Sequence[Measure],
 
 
 def _front(points: Sequence[Point], quality: Measure, cost: Measure) -> list[int]:
-    """The places of the points that no other beats in both, by cost."""
+    """The indices of the Pareto-optimal points, sorted by cost."""
     places = [i for i, point in enumerate(points) if point.allowed and not point.estimated]
     if not places:
         return []

@@ -1,4 +1,4 @@
-"""What a report shows, as plain data: `collect` makes it, the page, the pictures and the tables are made of it."""
+"""The data of a report: written by `collect`, read by the page, the pictures and the tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Point(FrontEntry):
 
     Args:
         trial: the number of its first trial.
-        estimated: its quality was told by a race before the end, so it stands on no front.
+        estimated: its evaluation was stopped early, so it is on no front.
         allowed: it is within all limits of the search.
         mark: what it is known as beside its key: smallest, largest or published names.
     """
@@ -49,12 +49,12 @@ class Importance:
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search found.
+    """Results of a search.
 
     Args:
-        fronts: by the names of a quality and a cost, the places of the points that no other beats in both.
+        fronts: by the names of a quality and a cost, the indices of the Pareto-optimal points.
         hypervolume: after each evaluated trial.
-        examples: of the validation split that each architecture was judged on; None for all of them.
+        examples: number of validation examples of each evaluation; None for all of them.
     """
 
     points: list[Point]
@@ -71,7 +71,7 @@ class Searched:
 
     @property
     def shown(self) -> tuple[Measure, Measure]:
-        """The quality and the cost that a reader sees first: the first ones the search was for."""
+        """The quality and the cost shown first: the first objectives of the search."""
         cost = next((each for each in self.objectives if not each.is_quality), self.costs[0])
         return next(each for each in self.objectives if each.is_quality), cost
 
@@ -102,7 +102,7 @@ class Gap:
     """A latency that was predicted and measured; `source` is a check of the profile, or a subnet's name.
 
     Args:
-        unmeasured: the share of the prediction that rests on interpolated prices, where that is known.
+        unmeasured: the share of the prediction that is based on interpolated prices, if known.
     """
 
     measure: str
@@ -115,7 +115,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Checked:
-    """What the check of a profile said; `check` is the content of its file."""
+    """Result of the check of a profile; `check` is the content of its file."""
 
     device: str
     phase: str
@@ -124,11 +124,11 @@ class Checked:
 
 @dataclass(frozen=True)
 class Devices:
-    """What the profiles of a run's devices tell.
+    """Data from the profiles of a run's devices.
 
     Args:
         parts: by the name of a latency and the key of an architecture.
-        notes: why a device tells nothing of where the time goes.
+        notes: why a device has no latency breakdown.
     """
 
     parts: dict[str, Mapping[str, list[TimedPart]]] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class Devices:
 
 @dataclass(frozen=True)
 class SubnetStep:
-    """Something that was done to a subnet, and its quality afterwards."""
+    """One step of a subnet's history, and its quality afterwards."""
 
     stage: str
     settings: str
@@ -158,9 +158,9 @@ class Picked:
     """Predicted and measured milliseconds, by the names of latencies."""
     exports: tuple[str, ...]
     unmeasured: Mapping[str, float] = field(default_factory=dict)
-    """By the name of a latency, the share of the prediction that rests on interpolated or estimated prices."""
+    """By the name of a latency, the share of the prediction that is based on interpolated or estimated prices."""
     trained: str = ""
-    """How its last step trained it on its own: inherit, scratch, or not at all."""
+    """Initial weights of its last retraining: inherit, scratch, or empty."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Curve:
     Args:
         training: its folder; empty for the supernet's.
         model: the folder of the model that it makes; empty for the supernet's.
-        examples: of the validation split that it was judged on; None for all of them.
+        examples: number of validation examples of each evaluation; None for all of them.
     """
 
     training: str
@@ -182,7 +182,7 @@ class Curve:
 
     @property
     def is_told_by_a_teacher(self) -> bool:
-        """Whether it is how far a model is from its teacher, which is no loss on labels."""
+        """Whether it is a distillation loss, not a loss on labels."""
         return bool(self.training) and self.metric in {f"{LOSS}{part}" for part in LOSSES}
 
 
@@ -196,7 +196,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class RunReport:
-    """Everything that is known of a run.
+    """All data of a run's report.
 
     Args:
         slots: how many slots each stack of the space has.
@@ -216,7 +216,7 @@ class RunReport:
     files: Mapping[str, str]
 
     def architectures(self) -> dict[str, Architecture]:
-        """Those a reader can look at, by key: all on a front or known by a name, and the subnets."""
+        """The architectures to draw, by key: those on a front or with a label, and the subnets."""
         found = {each.arch.key: each.arch for each in self.picked}
         if self.searched:
             points = self.searched.points

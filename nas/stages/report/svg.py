@@ -1,7 +1,7 @@
 """Draws an architecture layer by layer to scale: the wider a box, the more channels.
 
-Each box has its label above it, as labels are often longer than boxes are wide, and a cell for each head. Weights that
-are used again have a dashed edge and hang on a bracket with the first use.
+Each box has its label above it, as labels are often longer than boxes are wide, and a cell for each head. Shared
+weights have a dashed edge and a bracket to the first use.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from nas.core.describing import block_words, channels, drawn_parts, style_of
 from search_spaces import Architecture, BlockConfig, Layer
 
 WIDTH, LEFT, RIGHT = 360, 34, 18
-"""Of the picture; of the space beside the boxes, for numbers and brackets."""
+"""Width of the picture; margins for numbers and brackets."""
 ROOM = WIDTH - LEFT - RIGHT
-"""Of the widest box."""
+"""Width of the widest box."""
 LABEL, BOX, ROW, GAP, EMPTY = 15, 14, 37, 6, 16
 """Heights: of a label, a box, both with the space below, what is between layers, an empty slot."""
 CHARACTER = 6
@@ -37,7 +37,7 @@ STYLE = """
 
 @dataclass(frozen=True)
 class _Box:
-    """A box: how many channels, of which class, in how many heads; `to` where it narrows or widens."""
+    """A box: channels, CSS class and heads; `to` if it narrows or widens."""
 
     channels: float
     name: str
@@ -50,7 +50,7 @@ def draw(arch: Architecture, slots: Mapping[str, int], widest: int) -> str:
 
     Args:
         slots: how many each stack of the space has; those that were left out are drawn empty.
-        widest: the most channels of all that is drawn, so that pictures compare.
+        widest: the most channels of all drawings, so that they have the same scale.
     """
     picture = _Picture(arch.width, ROOM / widest)
     for i, (name, layers) in enumerate(arch.stacks.items()):
@@ -144,7 +144,7 @@ class _Picture:
         if box.to is None:
             self._rect(name, x, y, width, BOX)
             cell = width / box.heads
-            if box.heads > 1 and cell >= 2:  # else heads could not be told apart
+            if box.heads > 1 and cell >= 2:  # otherwise heads would be too narrow
                 cuts = "".join(f"M{x + i * cell:.1f} {y:.1f}v{BOX}" for i in range(1, box.heads))
                 self.parts.append(f'<path class="heads {box.name}" d="{cuts}"/>')
             return

@@ -1,4 +1,4 @@
-"""Everything a report shows, as CSV."""
+"""The data of a report as CSV."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trainings left behind: curves, subnets, the ranking report."""
+"""Data from trainings: curves, subnets, the ranking report."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from search_spaces.files.reading import checked, number, read_csv, read_json, re
 from supernet.train.recipe import Recipe
 
 MOST = 400
-"""Points of a curve; more are averaged, as many as make one point."""
+"""Maximum number of points of a curve; more are averaged."""
 CURVES = ("train/loss", "valid/")
-"""What the names of metrics that are drawn begin with."""
+"""Prefixes of the metrics that are drawn."""
 
 
 def read_picked(run: RunDir) -> list[Picked]:
@@ -41,7 +41,7 @@ def _picked(subnet: Subnet) -> Picked:
 
 
 def _said(settings: dict[str, Any]) -> str:
-    """Settings for a reader, those that say nothing left out."""
+    """Settings as text, without empty ones."""
     def told(value: Any) -> str:
         return " and ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
@@ -72,7 +72,7 @@ class _Retraining(BaseModel):
 
 @dataclass(frozen=True)
 class _CurveSource:
-    """Where a training left its files, and what all its curves share."""
+    """The files of a training, and common data of its curves."""
 
     folder: Path
     name: str
@@ -81,7 +81,7 @@ class _CurveSource:
 
 
 def _retrainings(folder: Path, size: int | None) -> list[_CurveSource]:
-    """By folder; two that made the same model, one after the other, are told apart by their own names."""
+    """By folder; retrainings of the same model are distinguished by their names."""
     found = []
     for path in sorted(path.parent for path in folder.glob("*/metrics.csv")):
         settings, remedy = path / "settings.json", f"delete {path} to start again"
@@ -105,7 +105,7 @@ def _curves(training: _CurveSource) -> Iterator[Curve]:
 
 
 def _thinned(points: list[tuple[int, float]]) -> tuple[list[int], list[float | None]]:
-    """The last step and the mean value of as many points as make one; what is not finite has none."""
+    """Averaged points: the last step and the mean value of each group; values that are not finite are skipped."""
     size = math.ceil(len(points) / MOST)
     groups = [points[i : i + size] for i in range(0, len(points), size)]
     means = [sum(value for _, value in group) / len(group) for group in groups]

@@ -1,4 +1,4 @@
-"""Everything that decides a retraining, checked once and kept with it."""
+"""Everything that determines a retraining, checked once and stored with it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from search_spaces.files.reading import checked, read_json
 from supernet.train.recipe import Recipe
 
 SHARE = 4
-"""A subnet is retrained for one step in so many of its supernet's, unless the user says otherwise."""
+"""Default retraining steps are those of the supernet divided by this."""
 NEEDS = {"temperature": "logits", "label_share": "logits", "feature_weight": "features",
          "attention_weight": "attention", "fade": "teacher", "theseus_start": "theseus", "theseus_share": "theseus"}
-"""Settings, and what they have no effect without."""
+"""Setting -> what it requires to have an effect."""
 
 
 class RetrainConfig(BaseModel):
-    """Everything that decides a retraining.
+    """Everything that determines a retraining.
 
     Args:
         out: the folder of the result, from the run's.
-        inputs: digests of the weights and data that go in.
+        inputs: digests of the input weights and data.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -53,11 +53,11 @@ class RetrainConfig(BaseModel):
 
     @property
     def digest(self) -> str:
-        """Names a retraining: equal where all that decides its result is equal."""
+        """Identity of a retraining: equal if everything that determines its result is equal."""
         return hashlib.sha256(json.dumps(self._flat(), sort_keys=True).encode()).hexdigest()[:12]
 
     def differences(self, other: RetrainConfig) -> Iterator[str]:
-        """`key is mine, asked for other's` of everything that changes the result."""
+        """`key is mine, requested: other's` of everything that changes the result."""
         mine, theirs = self._flat(), other._flat()
         for key in dict.fromkeys((*mine, *theirs)):
             if mine.get(key) != theirs.get(key):
@@ -73,7 +73,7 @@ class RetrainConfig(BaseModel):
         return {**data, **training, **inputs}
 
     def facts(self) -> dict[str, Any]:
-        """What matters to a reader."""
+        """The settings for display."""
         wanted = _wanted(self.distill, self.theseus)
         found = {"init": self.init, "teacher": self.teacher, "distill": list(self.distill), "theseus": self.theseus,
                  **{name: getattr(self, name) for name, needed in NEEDS.items() if needed in wanted}}
@@ -100,7 +100,7 @@ def make_config(settings: RetrainSettings, base: Recipe, **known: Any) -> Retrai
 
 
 def _wrong_settings(settings: RetrainSettings, distill: Sequence[str], base: Recipe) -> Iterator[Fault]:
-    """Everything that is wrong with the settings of the training, one by one."""
+    """All faults of the training settings."""
     for key in settings.training:
         if key in NEEDS and NEEDS[key] not in _wanted(distill, settings.theseus):
             yield Fault(key, f"has no effect without {_option(NEEDS[key])}")
@@ -125,13 +125,13 @@ def retrain_recipe(base: Recipe, settings: Mapping[str, Any]) -> Recipe:
 
 
 def read_config(path: Path) -> RetrainConfig:
-    """The config a retraining was begun with. Raises InputError for a damaged file."""
+    """The config of a started retraining. Raises InputError for a damaged file."""
     remedy = f"delete {path.parent} to start again"
     return checked(RetrainConfig, read_json(path, remedy), str(path), remedy)
 
 
 def _wanted(distill: Sequence[str], theseus: bool) -> set[str]:
-    """What a retraining has, in the words of `NEEDS`."""
+    """The features of a retraining, in terms of `NEEDS`."""
     return {*distill, *(["teacher"] if distill else []), *(["theseus"] if theseus else [])}
 
 

@@ -1,4 +1,4 @@
-"""One retraining: what it is made of, its state on disk, and its training with a teacher."""
+"""One retraining: its inputs, its state on disk, and its training with a teacher."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RetrainJob:
     """One retraining.
 
     Args:
-        teacher: a subnet that teaches; None if it is the supernet, or nobody.
+        teacher: the teacher subnet; None for the supernet or no teacher.
         work: where its state, curves and settings are kept.
         out: where the result goes.
     """
@@ -50,7 +50,7 @@ class RetrainJob:
     out: Path
 
     def anywhere(self) -> RetrainJob:
-        """The same for a process that stands in another folder."""
+        """The same with absolute paths, for a process with another working directory."""
         def moved(subnet: Subnet) -> Subnet:
             return replace(subnet, path=subnet.path.absolute())
 
@@ -59,12 +59,12 @@ class RetrainJob:
 
     @property
     def step(self) -> int:
-        """The step it goes on after."""
+        """The last completed step."""
         return newest_step(self.work / "checkpoints")
 
     @property
     def result(self) -> Subnet | None:
-        """What it made, if it is done. Raises InputError if something else stands there."""
+        """Its result, if finished. Raises InputError if the folder contains something else."""
         if not self.out.exists():
             return None
         try:
@@ -78,7 +78,7 @@ class RetrainJob:
 
 @dataclass(frozen=True)
 class Retrained:
-    """A finished retraining; `progress` is None if it had been finished before."""
+    """A finished retraining; `progress` is None if it was already finished."""
 
     before: Subnet
     after: Subnet
@@ -86,7 +86,7 @@ class Retrained:
 
 
 def make_job(subnet: Subnet, prepared: Prepared, request: RetrainRequest) -> RetrainJob:
-    """A checked retraining of a subnet. Raises InputError for everything that can be wrong before the first step."""
+    """A checked retraining of a subnet. Raises InputError for faults that can be found before the first step."""
     run, path = subnet.run(), subnet.path.resolve()
     out = Path(request.out) if request.out else run.path / "subnets" / f"{path.name}-retrained"
     teacher = _teacher(subnet, request)
@@ -95,7 +95,7 @@ def make_job(subnet: Subnet, prepared: Prepared, request: RetrainRequest) -> Ret
                                            "the subnet it was made from, then compress the result")
     if request.teacher == "supernet" or request.theseus:
         check_trained(run)
-        if not any(made.stage == "compress" for made in subnet.facts.made):  # it may have lost heads, and still learn
+        if not any(made.stage == "compress" for made in subnet.facts.made):  # it may have pruned heads
             prepared.space.encode(subnet.arch)
     if request.theseus:
         predecessor(prepared.space, subnet.arch)
@@ -111,7 +111,7 @@ def make_job(subnet: Subnet, prepared: Prepared, request: RetrainRequest) -> Ret
 
 
 def _teacher(subnet: Subnet, request: RetrainRequest) -> Subnet | None:
-    """The subnet that teaches, if it is one. Raises InputError if it cannot teach this student."""
+    """The teacher subnet, if any. Raises InputError if it does not fit this student."""
     if request.teacher in ("supernet", "none"):
         return None
     found, student, where = Subnet.open(request.teacher), subnet.arch, Option("teacher")
@@ -129,7 +129,7 @@ def _teacher(subnet: Subnet, request: RetrainRequest) -> Subnet | None:
 
 def _inputs(subnet: Subnet, run: RunDir, prepared: Prepared, teacher: Subnet | None,
             request: RetrainRequest) -> dict[str, str]:
-    """Digests of what decides the result beside the settings."""
+    """Digests of the inputs besides the settings."""
     found = {"data": prepared.fingerprint, "architecture": subnet.arch.key}
     if request.init == "inherit":
         found["weights of the subnet"] = _digest(subnet.path / WEIGHTS)
@@ -152,7 +152,7 @@ def _digest(path: Path) -> str:
 
 
 def _check_others(job: RetrainJob) -> None:
-    """Raises InputError if another retraining with the same result was begun and not finished."""
+    """Raises InputError if another retraining with the same output was started and not finished."""
     for path in sorted(job.work.parent.glob(f"*/{SETTINGS}")):
         if path.parent == job.work or not newest_step(path.parent / "checkpoints"):
             continue
@@ -166,7 +166,10 @@ def _check_others(job: RetrainJob) -> None:
 
 def retrain(job: RetrainJob, prepared: Prepared, observer: Observer | None = None,
             stop: Stop = lambda: False) -> Retrained:
-    """Train from the newest checkpoint and write the result. Raises InputError; Stopped where `stop` ended it early."""
+    """Train from the newest checkpoint and write the result.
+
+    Raises InputError, and Stopped if `stop` ended it early.
+    """
     known = job.result
     if known is not None:
         _clean(job)
@@ -201,7 +204,7 @@ def make_trainer(job: RetrainJob, prepared: Prepared) -> Trainer:
 
 
 def _lesson(job: RetrainJob, prepared: Prepared, student: Transformer) -> Teaching | None:
-    """What the student learns from beside the labels; None if it is nothing."""
+    """The distillation of the student; None without a teacher."""
     config, recipe = job.config, job.config.training
     if not (config.distill or config.theseus):
         return None
@@ -244,5 +247,5 @@ def _write(job: RetrainJob, prepared: Prepared, trainer: Trainer, progress: Prog
 
 
 def _clean(job: RetrainJob) -> None:
-    """Take away what only a retraining that is not finished needs."""
+    """Delete the files that only an unfinished retraining needs."""
     shutil.rmtree(job.work / "checkpoints", ignore_errors=True)

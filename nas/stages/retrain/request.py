@@ -13,13 +13,13 @@ from supernet.train.teaching import LOSSES
 
 @dataclass(frozen=True, kw_only=True)
 class RetrainSettings:
-    """How a subnet is trained on its own.
+    """How a subnet is retrained.
 
     Args:
-        init: `inherit` begins with the subnet's weights, `scratch` with fresh ones.
-        teacher: `supernet`, `none`, or a subnet that teaches beside the labels.
-        distill: losses that compare student and teacher; None for `logits` where there is a teacher.
-        theseus: whether layers take the places of a larger architecture's one by one.
+        init: `inherit` starts with the subnet's weights, `scratch` with random ones.
+        teacher: `supernet`, `none`, or a subnet.
+        distill: losses that compare student and teacher; None for `logits` if there is a teacher.
+        theseus: whether to replace the layers of a larger architecture one by one.
         training: settings of the distillation and of the recipe, such as `{"steps": 500}`.
     """
 
@@ -30,7 +30,7 @@ class RetrainSettings:
     training: Mapping[str, Any] = field(default_factory=dict)
 
     def losses(self) -> tuple[str, ...]:
-        """The losses of the distillation. Raises InputError for what is unknown or cannot be."""
+        """The losses of the distillation. Raises InputError for unknown or impossible ones."""
         if self.distill is None:
             return () if self.teacher == "none" else ("logits",)
         names, where = [name.strip() for name in self.distill], Option("distill")
@@ -46,7 +46,7 @@ class RetrainSettings:
         return tuple(name for name in LOSSES if name in names)
 
     def options(self) -> dict[str, Any]:
-        """Those that differ from the defaults, for the command that asks for them."""
+        """Options that differ from the defaults, for the command."""
         given = {each.name: getattr(self, each.name) for each in fields(RetrainSettings)
                  if getattr(self, each.name) != getattr(RetrainSettings(), each.name)}
         return {**given, **({"distill": ",".join(self.distill)} if self.distill is not None else {})}

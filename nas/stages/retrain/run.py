@@ -1,4 +1,4 @@
-"""The stage `retrain`: subnets trained on their own, here or on a cluster."""
+"""The stage `retrain`: trains subnets separately, here or on a cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(request: RetrainRequest | RetrainBestRequest, progress: StageProgress) -
 
 
 def best_subnets(run: RunDir, top: int) -> list[Subnet]:
-    """The extracted subnets of a run with the least loss. Raises InputError if there are none."""
+    """The extracted subnets of a run with the lowest loss. Raises InputError if there are none."""
     found = [subnet for subnet in map(Subnet.open, map(str, subnets_in(run.path)))
              if subnet.facts.made and subnet.facts.made[-1].stage == "extract"]
     if not found:
@@ -71,7 +71,7 @@ def _best(request: RetrainBestRequest, progress: StageProgress) -> RetrainResult
 
 
 def _run_all(jobs: Sequence[RetrainJob], prepared: Prepared, progress: StageProgress) -> list[Retrained]:
-    """The results up to where the user stopped."""
+    """The results until the user stopped."""
     results: list[Retrained] = []
     for job in jobs:
         try:
@@ -99,7 +99,7 @@ def _run(job: RetrainJob, prepared: Prepared, progress: StageProgress) -> Retrai
 
 def _run_on_ray(jobs: Sequence[RetrainJob], prepared: Prepared, request: RetrainBestRequest,
                 progress: StageProgress) -> list[Retrained]:
-    """The results up to where the user stopped."""
+    """The results until the user stopped."""
     from nas.core.cluster import cluster, in_parallel
     from nas.core.ray_nodes import Nodes
 

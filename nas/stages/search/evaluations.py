@@ -1,4 +1,4 @@
-"""Evaluations that are kept: a line of JSON each, found again by the architecture's key."""
+"""Stored evaluations: one line of JSON each, indexed by the architecture's key."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class _EvaluationLine(BaseModel):
 
 
 class Evaluations:
-    """What is known about architectures. A failed evaluation is not kept: it may go well next time.
+    """A store of evaluations. Failed evaluations are not stored, because they may succeed next time.
 
     Args:
-        path: of the file; its first line says under which conditions, and a file of other conditions is another file.
+        path: of the file; its first line contains the conditions; each set of conditions has its own file.
         conditions: everything that an evaluation depends on but the architecture.
     """
 
@@ -61,7 +61,7 @@ class Evaluations:
             self._known[line.key] = Evaluation(line.metrics, line.losses, line.interval)
 
     def get(self, key: str) -> Evaluation | None:
-        """What is known about an architecture; an estimate counts as knowing."""
+        """The stored evaluation of an architecture, possibly an estimate."""
         return self._known.get(key)
 
     def __len__(self) -> int:

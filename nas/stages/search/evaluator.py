@@ -1,4 +1,4 @@
-"""How good an architecture is on the supernet's weights, on a fixed part of the validation data."""
+"""Evaluates architectures with the supernet's weights, on a fixed part of the validation data."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ TOKENS = {"cpu": 1024}
 """Tokens in a batch on a type of device, the fastest of benchmarks/evaluation_batch.py; elsewhere `MANY`."""
 MANY = 16_384
 CLEARLY = 4.0
-"""Standard errors behind a rival at which a race is lost."""
+"""Standard errors behind a rival at which an evaluation is stopped."""
 LEAST = 8
-"""Batches of a race before anything is decided."""
+"""Minimum batches before an evaluation is stopped."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was found out about one architecture.
+    """The evaluation of one architecture.
 
     Args:
         metrics: by the names of the task; none where it failed.
         losses: of each batch, summed over its labels.
         interval: where the loss lies with 95 % confidence, if the evaluation was ended early; `metrics` is an estimate.
-        reason: why there is nothing, if it failed.
+        reason: the error, if it failed.
     """
 
     metrics: dict[str, float]
@@ -46,7 +46,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Race:
-    """A finished architecture that costs no more in anything: whoever is clearly worse need not finish.
+    """A finished architecture that costs no more in any cost: an evaluation that is clearly worse is stopped early.
 
     Args:
         loss: of the rival, per label.
@@ -59,7 +59,7 @@ class Race:
     def lost(self, losses: Sequence[float], counts: Sequence[int]) -> tuple[float, float] | None:
         """(estimate of the loss, its standard error) where it is clearly greater than the rival's, else None.
 
-        Batches are compared one by one: what makes a batch hard makes it hard for both.
+        Batches are compared in pairs, because difficulty varies between batches.
         """
         n, total = len(losses), len(self.losses)
         if n < LEAST or n >= total:
@@ -94,7 +94,7 @@ class Evaluator:
         self.prepared = replace(prepared, **{split: Listed(self.batches)})  # type: ignore[arg-type]
 
     def __call__(self, arch: Architecture, race: Race | None = None) -> Evaluation:
-        """Measure one architecture. What goes wrong with it alone is told, not raised."""
+        """Measure one architecture. Errors of the architecture are recorded, not raised."""
         losses: list[float] = []
 
         def watch(loss: float) -> None:
@@ -122,7 +122,7 @@ class Evaluator:
 
 def replayed(known: Evaluation, race: Race | None, counts: Sequence[int],
              from_loss: Mapping[str, Callable[[float], float]]) -> Evaluation | None:
-    """What evaluating in a race would have given, from the batches that are known; None where they do not tell."""
+    """The result of early stopping, computed from known batches; None if they are not sufficient."""
     for n in range(1, len(known.losses) + 1):
         found = race.lost(known.losses[:n], counts) if race else None
         if found:
@@ -142,7 +142,7 @@ def estimated(loss: float, error: float, losses: tuple[float, ...],
 
 
 def batches_of(prepared: Prepared, split: str, size: int, limit: int | None) -> list[Batch]:
-    """The batches of an evaluation, in an order of which any beginning is a fair sample."""
+    """The batches of an evaluation, in an order in which every prefix is a fair sample."""
     batches = list(prepared.split(split).in_order(size, limit))
     return [batches[i] for i in np.random.default_rng(0).permutation(len(batches)).tolist()]
 
@@ -159,7 +159,7 @@ def failure(error: BaseException) -> str:
 
 
 class _EndedError(Exception):
-    """Enough was seen of an architecture."""
+    """The evaluation is stopped early."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ class _EndedError(Exception):
 
 @dataclass(frozen=True)
 class Listed:
-    """A split whose batches are made already."""
+    """A split with precomputed batches."""
 
     batches: list[Batch]
 

@@ -1,6 +1,6 @@
-"""What a space can cost at all: the least and the greatest found of each cost, and whether limits can be met.
+"""The range of costs in a space, and whether limits can be met.
 
-The ends are found by descents: a later architecture may still lie a little beyond them.
+Minimum and maximum are found by local descents, so some architecture may lie slightly beyond them.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from search_spaces.kind import Value
 Genes = dict[str, Value]
 Costs = Callable[[Sequence[Architecture]], Floats]
 SAMPLES = 200
-"""Architectures drawn for the median and as starts of the descents."""
+"""Number of random architectures for the median and as starting points of descents."""
 MORE_STARTS = 12
-"""Descents before a limit is said to be out of reach."""
+"""Number of descents before a limit is reported as infeasible."""
 HOPELESS = 0.5
-"""No more are tried where the limit is so far away, as a share of what the first one found."""
+"""Relative distance to the limit beyond which no more descents are tried."""
 MOST_PASSES = 30
-"""A descent ends after so many rounds, though it has long found its end by then."""
+"""Maximum number of rounds of a descent."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """What one cost can be.
+    """The range of one cost.
 
     Args:
         least: found by descents, as is `greatest`; the median is of random architectures.
         cheapest: an architecture of the least cost found.
         dearest: one of the greatest found.
         within: the share of random architectures that meet the limits on this cost.
-        unmeasured: the shares of the least and of the greatest that rest on interpolated or estimated prices.
+        unmeasured: the shares of the least and of the greatest that are based on interpolated or estimated prices.
     """
 
     measure: Measure
@@ -64,10 +64,10 @@ class Feasibility:
     reached: tuple[float, ...]
     """The nearest one's cost for each limit."""
     share: float
-    """Of random architectures that meet all limits."""
+    """Share of random architectures that meet all limits."""
 
     def check(self, space_name: str) -> None:
-        """Raises InputError if a limit, or all together, cannot be met; says what can."""
+        """Raises InputError if a limit, or all together, cannot be met; reports reachable values."""
         faults = []
         for limit in self.limits:
             found = next(each for each in self.ranges if each.measure == limit.measure)
@@ -86,7 +86,7 @@ class Feasibility:
 
 
 def refuse_hopeless(space: SearchSpace, prices: Prices, limits: Sequence[Limit]) -> None:
-    """Raises InputError for limits that are so far away that one descent tells; takes less time than `assess`."""
+    """Raises InputError for clearly infeasible limits after one descent; faster than `assess`."""
     faults = []
     for limit in limits:
         if not limit.measure.is_quality:
@@ -108,11 +108,11 @@ def _out_of_reach(limit: Limit, best: float, space_name: str) -> Fault:
 
 def assess(space: SearchSpace, prices: Prices, measures: Sequence[Measure], limits: Sequence[Limit],
            seed: int = 0) -> Feasibility:
-    """Search the tables, and nothing else, for the ends of each cost and for what meets all limits.
+    """Search the tables for the range of each cost and for architectures within all limits; evaluates nothing.
 
     Args:
-        measures: costs to look at, beside those of the limits; measures of quality are left out.
-        limits: those on costs are looked at; what quality can be reached nobody knows before.
+        measures: costs to examine, besides those of the limits; quality measures are ignored.
+        limits: only limits on costs are checked; reachable quality is unknown in advance.
     """
     limits = tuple(limit for limit in limits if not limit.measure.is_quality)
     wanted = tuple(dict.fromkeys((*(m for m in measures if not m.is_quality), *(limit.measure for limit in limits))))
@@ -164,7 +164,7 @@ def _priced(prices: Prices, measure: Measure, sign: int) -> Costs:
 
 
 def _goal(measure: Measure, limits: Sequence[Limit], sign: int) -> float:
-    """What the least (sign 1) or the negated greatest (-1) of a cost has to be for all its limits."""
+    """The bound on the minimum (sign 1) or negated maximum (-1) of a cost, from all its limits."""
     wanted = [sign * limit.value for limit in limits if limit.measure == measure and limit.at_least == (sign < 0)]
     return min(wanted, default=np.inf)
 
@@ -188,7 +188,7 @@ def _end(space: SearchSpace, known: Sequence[Genes], costs: Floats, cost: Costs,
 
 def _descend(space: SearchSpace, genes: Genes, cost: Costs, groups: Sequence[Sequence[Genes]],
              enough: float) -> tuple[float, Genes]:
-    """Make the best change of every group in turn, over and over until none helps."""
+    """Coordinate descent: make the best change of every group in turn until none helps."""
     best = float(cost([space.decode(genes)])[0])
     for _ in range(MOST_PASSES):
         before = best
@@ -206,8 +206,8 @@ def _descend(space: SearchSpace, genes: Genes, cost: Costs, groups: Sequence[Seq
 def _moves(space: SearchSpace) -> tuple[list[Genes], list[list[Genes]]]:
     """Pairs of changes in all slots alike, and groups of changes: of a gene in all slots that have it, and in one.
 
-    A kind may pay only together with dims that the other kind does not have, so kinds are tried in pairs with
-    everything; slots add up, so what pays in one mostly pays in all.
+    A kind may help only together with dims that other kinds lack, so kinds are tried in pairs with everything; costs of
+    slots are additive, so a change that helps in one usually helps in all.
     """
     alike: dict[str, dict[Value, Genes]] = {}
     for name, values in space.genes.items():
@@ -220,5 +220,5 @@ def _moves(space: SearchSpace) -> tuple[list[Genes], list[list[Genes]]]:
 
 
 def _words(move: Genes) -> bool:
-    """Whether a move is of kinds; numbers add up without each other."""
+    """Whether a move changes kinds; numbers have independent effects."""
     return isinstance(next(iter(move.values())), str)

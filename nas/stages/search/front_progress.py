@@ -44,7 +44,7 @@ class FrontProgress:
         self.changed = True
 
     def _say(self) -> None:
-        """The volume of a large front takes a while: it is computed when something changed, now and then."""
+        """The hypervolume of a large front is expensive, so it is recomputed only after changes, at intervals."""
         if self.changed and len(self.box) > 1 and time.monotonic() > self.next_volume:
             start = time.monotonic()
             low, high = self.box.min(axis=0), self.box.max(axis=0)

@@ -1,4 +1,4 @@
-"""Which architectures are out with workers: given out in portions, and each told to the study exactly once."""
+"""Distributes architectures to workers in portions, and reports each to the study exactly once."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from nas.stages.search.evaluator import Evaluation
 from nas.stages.search.search import Proposal, Search
 
 AIM_S = 5.0
-"""Work of a portion: handing one out costs some tenths of a second, however much is in it."""
+"""Target seconds of a portion: handing one out costs some tenths of a second."""
 PER_WORKER_S = 0.2
-"""Work of a portion for each worker, so that the one who hands out keeps up with all of them."""
+"""Target seconds of a portion per worker, so that the dispatcher keeps up."""
 MOST = 64
-"""Architectures in a portion: what is in it was proposed without knowing the results of the others."""
+"""Maximum architectures of a portion, which are proposed without each other's results."""
 TRIES = 3
-"""Workers that may die over an architecture before it counts as failed."""
+"""Number of worker deaths after which an architecture counts as failed."""
 
 
 class Handout:
-    """The trials of a search that are still to do: those to propose, those that are out, those that came to nothing.
+    """The remaining trials of a search: to propose, in progress, and lost.
 
     Args:
-        stop: ends a long row of proposals that need no evaluation.
+        stop: ends a long series of proposals that need no evaluation.
     """
 
     def __init__(self, search: Search, stop: Stop = lambda: False) -> None:
@@ -36,22 +36,22 @@ class Handout:
         self.came_back = 0
         """Portions that were evaluated."""
         self.lost_in_a_row = 0
-        """Portions that were not, since one was."""
+        """Consecutive lost portions."""
 
     @property
     def n_out(self) -> int:
-        """Portions that are out."""
+        """Number of portions in progress."""
         return len(self._out)
 
     @property
     def finished(self) -> bool:
-        """Whether every trial is told."""
+        """Whether every trial is finished."""
         return self._left <= 0 and not self._out and not self._again
 
     def give(self, name: str, workers: int) -> list[Proposal]:
-        """The next portion, known by its name from now on; empty if there is nothing to give at the moment."""
+        """The next portion, identified by its name; empty if there is nothing to give now."""
         if self._again:
-            portion = [self._again.popleft()]  # alone: if it is what kills workers, it takes no other with it
+            portion = [self._again.popleft()]  # alone, because it may kill the worker
         else:
             portion = list(self._proposals(self.size(workers)))
         if portion:
@@ -59,7 +59,7 @@ class Handout:
         return portion
 
     def size(self, workers: int) -> int:
-        """Architectures of a portion: some seconds of work, and not so many that other workers go without."""
+        """Architectures of a portion: some seconds of work, but not so many that other workers are idle."""
         if self._seconds is None:
             return 1
         aim = max(AIM_S, workers * PER_WORKER_S)
@@ -74,7 +74,7 @@ class Handout:
                 yield proposal
 
     def take(self, name: str, evaluations: Sequence[Evaluation], seconds: float) -> None:
-        """Tell the study what came of a portion; what was told or given up before is left alone.
+        """Report the results of a portion to the study; finished or failed trials are ignored.
 
         Args:
             seconds: that all of it took.
@@ -90,9 +90,9 @@ class Handout:
             self._search.accept(proposal, evaluation)
 
     def lose(self, name: str, why: str) -> None:
-        """A worker died over a portion: give it out again, or give it up after too many times.
+        """A worker died on a portion: hand it out again, or mark it as failed after too many deaths.
 
-        As long as nobody came back, nothing is given up: it may be all workers that are broken.
+        Until a first portion succeeds, nothing is marked as failed, because all workers may be broken.
         """
         portion = self._out.pop(name, None)
         if portion is None:
@@ -108,7 +108,7 @@ class Handout:
                 self._search.accept(proposal, Evaluation({}, reason=says))
 
     def recall(self) -> None:
-        """Nobody works any more: what is out has to be given out again."""
+        """No worker is left: portions in progress must be handed out again."""
         for portion in self._out.values():
             self._again.extend(portion)
         self._out.clear()

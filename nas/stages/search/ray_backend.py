@@ -1,4 +1,4 @@
-"""The backend on a Ray cluster: Ray Tune starts, feeds and replaces the workers, the study stays here.
+"""The backend on a Ray cluster: Ray Tune manages the workers, the study stays in this process.
 
 Ray Tune's own state is written to a temporary folder and never read. A Tune trial is a portion of architectures.
 """
@@ -35,28 +35,28 @@ from search_spaces import InputError
 from search_spaces.errors import Option
 
 GRACE_S = 3.0
-"""What workers have to finish their portions when the search is stopped."""
+"""Seconds for workers to finish their portions when the search is stopped."""
 MOST_LOST = 10
-"""Portions in a row that may be lost, beside two for each worker: then it is not for the architectures."""
+"""Maximum consecutive lost portions, in addition to two per worker; more means that the workers are broken."""
 NO_START = "it could not start"
 SETTINGS = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
     "TUNE_GLOBAL_CHECKPOINT_S": "1e9",
-    "RAY_AIR_NEW_OUTPUT": "0",  # the new one prints even if it has to be silent
+    "RAY_AIR_NEW_OUTPUT": "0",  # the new output engine prints even in silent mode
     "TUNE_MAX_PENDING_TRIALS_PG": "auto",
 }
-"""Nothing of Ray Tune's is logged, printed or kept."""
+"""Ray Tune logs, prints and stores nothing."""
 
 
 def run_on_ray(search: Search, stop: Stop, where: SearchCluster, make: Make | None = None) -> None:
     """Search until all trials are done; `search.on_trial` is called in another thread.
 
     Args:
-        make: makes what evaluates on a worker; by default of the run's supernet.
+        make: creates the evaluator of a worker; by default with the run's supernet.
 
     Raises:
-        InputError: there is no such cluster, no room on it, or its workers cannot evaluate anything.
+        InputError: there is no such cluster, it is too small, or its workers cannot evaluate.
         Stopped: `stop` ended it before.
     """
     room = Room(where)
@@ -66,7 +66,7 @@ def run_on_ray(search: Search, stop: Stop, where: SearchCluster, make: Make | No
     with _quiet(), cluster(where.ray, 0, None if where.ray == "local" else packages()):
         logging.getLogger("ray").setLevel(logging.CRITICAL)
         room.check()
-        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(room.workers())  # else workers start one after the other
+        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(room.workers())  # otherwise workers start one after the other
         worker = tune.with_parameters(SearchWorker, make=make or parts(search.setup, where.gpus_per_trial > 0),
                                       threads=max(1, int(where.cpus_per_trial)))
         nodes = Nodes(search.setup.run.path, "the search")
@@ -79,7 +79,7 @@ def run_on_ray(search: Search, stop: Stop, where: SearchCluster, make: Make | No
 
 
 def _run_once(worker: Any, feed: _Feed, stop: Stop, nodes: Nodes) -> None:
-    """Run Ray Tune in a thread; the main one alone gets Ctrl-C."""
+    """Run Ray Tune in a thread, because only the main thread gets Ctrl-C."""
     before, failed = feed.handout.came_back, list[Exception]()
     thread = threading.Thread(target=_tune, args=(worker, feed, failed), daemon=True)
     thread.start()
@@ -89,7 +89,7 @@ def _run_once(worker: Any, feed: _Feed, stop: Stop, nodes: Nodes) -> None:
             nodes.look()
             if stop():
                 feed.end(GRACE_S)
-    except BaseException:  # broken off: Ray must not be gone before the thread is
+    except BaseException:  # aborted: Ray must outlive the thread
         feed.end(0)
         thread.join(GRACE_S)
         raise
@@ -106,12 +106,12 @@ def _tune(worker: Any, feed: _Feed, failed: list[Exception]) -> None:
             tune.run(worker, search_alg=feed, callbacks=[_Watch(feed)], stop=_End(feed), num_samples=-1, name="search",
                      storage_path=folder, resources_per_trial=feed.room.resources, reuse_actors=True, verbose=0,
                      raise_on_failed_trial=False, trial_dirname_creator=lambda trial: trial.trial_id)
-        except Exception as error:  # a fault of Tune's: the study is intact, another run of it goes on
+        except Exception as error:  # a fault of Tune: the study is intact, another run resumes it
             failed.append(error)
 
 
 class _Feed(Searcher):
-    """Gives portions of the study's proposals to Ray Tune, and their results to the study."""
+    """Passes portions of proposals to Ray Tune, and their results to the study."""
 
     def __init__(self, search: Search, room: Room) -> None:
         super().__init__()
@@ -122,16 +122,16 @@ class _Feed(Searcher):
 
     @property
     def ending(self) -> bool:
-        """Whether nothing is given out any more."""
+        """Whether no more portions are handed out."""
         return self._end_at < float("inf")
 
     @property
     def over(self) -> bool:
-        """Whether nobody is waited for any more."""
+        """Whether waiting has ended."""
         return time.monotonic() >= self._end_at
 
     def end(self, grace_s: float) -> None:
-        """Give out nothing more, and wait for what is out only so long."""
+        """Hand out no more portions, and wait for a limited time."""
         self._end_at = min(self._end_at, time.monotonic() + grace_s)
 
     def fail(self, error: BaseException) -> None:
@@ -141,7 +141,7 @@ class _Feed(Searcher):
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """An error of the study's ends the search; Tune would take it for one of the trial's and go on."""
+        """An error of the study ends the search; Tune would treat it as a trial error and continue."""
         try:
             yield
         except Exception as error:
@@ -159,13 +159,13 @@ class _Feed(Searcher):
         return self.FINISHED if self.ending or self.handout.finished else None
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """A portion came back; for one that did not see `_Watch`, which knows why."""
+        """A portion is done; lost ones are handled by `_Watch`."""
         if result and "evaluations" in result:
             with self.guarded():
                 self.handout.take(trial_id, result["evaluations"], result["seconds"])
 
     def lost(self, trial_id: str, why: str) -> None:
-        """A portion did not come back."""
+        """A portion is lost."""
         if self.ending:
             return
         with self.guarded():
@@ -176,20 +176,20 @@ class _Feed(Searcher):
                                                 "finished is kept, rerun to resume")
 
     def save(self, checkpoint_path: str) -> None:
-        """Nothing: the study is on the disk."""
+        """Do nothing: the study is on disk."""
 
     def restore(self, checkpoint_path: str) -> None:
         """Nothing."""
 
 
 class _Watch(tune.Callback):
-    """Hears of workers that died, and ends those that nobody waits for."""
+    """Handles dead workers, and stops those that are no longer needed."""
 
     def __init__(self, feed: _Feed) -> None:
         self.feed = feed
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """End workers in the middle of their portions; Tune would wait for them."""
+        """Stop workers in the middle of their portions; Tune would wait for them."""
         if self.feed.over:
             for trial in trials:
                 if trial.status == Trial.RUNNING and trial.temporary_state.ray_actor is not None:
@@ -202,7 +202,7 @@ class _Watch(tune.Callback):
 
 
 class _End(Stopper):
-    """Ends all trials, also those that wait for a worker, when nobody is waited for."""
+    """Stops all trials, also pending ones, when waiting has ended."""
 
     def __init__(self, feed: _Feed) -> None:
         self.feed = feed
@@ -215,11 +215,11 @@ class _End(Stopper):
         return self.feed.over
 
     def __getstate__(self) -> dict[str, Any]:
-        return {}  # Tune pickles it with the experiment, which nobody reads
+        return {}  # Tune pickles it with the experiment, which is never read
 
 
 def reason(text: str) -> str:
-    """One line of what Ray tells about a worker's death."""
+    """Ray's reason for a worker's death, in one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["nothing is known"]
     if "creation task" in text:
         return f"{NO_START}, {lines[-1]}"
@@ -233,7 +233,7 @@ def reason(text: str) -> str:
 
 
 class _WithoutRay:
-    """A stream that drops what threads of Ray write: one prints every death of a worker, whatever the log level."""
+    """A stream that drops output of Ray's threads: one prints every worker death, whatever the log level."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -248,7 +248,7 @@ class _WithoutRay:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Ray neither prints nor logs over the bar, and keeps nothing that is not needed."""
+    """Suppress output and logs of Ray that would disturb the bar."""
     before, level = {name: os.environ.get(name) for name in SETTINGS}, logging.getLogger("ray").level
     os.environ.update(SETTINGS)
     try:

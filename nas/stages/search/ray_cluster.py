@@ -1,4 +1,4 @@
-"""What a Ray cluster has room for, and the packages that its machines are sent."""
+"""The capacity of a Ray cluster, and the packages sent to its machines."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from search_spaces.registry import GROUP
 
 PACKAGES = ("nas", "search_spaces", "supernet", "hardware_profiles")
 LOOK_S = 5.0
-"""Time between looks at which machines there are: they may come and go."""
+"""Seconds between checks of the machines, which may come and go."""
 
 
 class Room:
-    """How many workers a cluster has room for."""
+    """The capacity of a cluster in workers."""
 
     def __init__(self, cluster: SearchCluster) -> None:
         self.cluster = cluster
@@ -31,17 +31,17 @@ class Room:
 
     @property
     def resources(self) -> dict[str, float]:
-        """What a worker takes, as Ray Tune calls it."""
+        """The resources of a worker, for Ray Tune."""
         return {"cpu": self.cluster.cpus_per_trial, "gpu": self.cluster.gpus_per_trial}
 
     def workers(self) -> int:
-        """How many workers may run: the concurrency, as far as there is room now; at least one."""
+        """How many workers may run: the concurrency, limited by the current capacity; at least one."""
         if time.monotonic() - self._looked > LOOK_S:
             self._n_workers, self._looked = sum(map(self._fit, _machines())), time.monotonic()
         return max(1, min(self._n_workers, self.cluster.concurrency or self._n_workers))
 
     def check(self) -> None:
-        """Raises InputError if no machine has room for a worker: Ray would wait for ever."""
+        """Raises InputError if no machine can run a worker: Ray would wait forever."""
         machines = _machines()
         if not any(map(self._fit, machines)):
             has = ", ".join(sorted(f"{_number(each, 'CPU')} and {_number(each, 'GPU')}" for each in machines))
@@ -64,7 +64,7 @@ def _number(machine: dict[str, float], kind: str) -> str:
 
 
 def packages() -> dict[str, Any]:
-    """A runtime environment of our packages and of those that add blocks, with what makes them known as such."""
+    """A runtime environment with our packages and those that add blocks, including their entry points."""
     places = dict.fromkeys(_place(importlib.import_module(name)) for name in PACKAGES)
     for point in entry_points(group=GROUP):
         places |= dict.fromkeys([_place(importlib.import_module(point.value.partition(".")[0])), *_metadata(point)])

@@ -1,4 +1,4 @@
-"""What a worker of a search on Ray runs, and what it is sent: it may not reach the run's folder."""
+"""The code and data of a search worker on Ray, which may not have access to the run's folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Make = Callable[[], Evaluate]
 
 
 class Portion(tuple[tuple[Architecture, Race | None], ...]):
-    """The architectures of a portion. Ray Tune copies and prints settings, which is a waste with these."""
+    """The architectures of a portion. Hidden from Ray Tune, which copies and prints settings."""
 
     def __deepcopy__(self, memo: object) -> Portion:
         return self
@@ -34,7 +34,7 @@ class Portion(tuple[tuple[Architecture, Race | None], ...]):
 
 
 class SearchWorker(Trainable):
-    """Evaluates one portion after the other; what goes wrong with an architecture is told, not raised."""
+    """Evaluates one portion after the other; errors of an architecture are recorded, not raised."""
 
     def setup(self, config: dict[str, Any], make: Make, threads: int) -> None:  # type: ignore[override]
         """Make the evaluator."""

@@ -1,4 +1,4 @@
-"""What a search keeps on the disk: the study's journal, the table `trials.csv`, and evaluations by architecture."""
+"""Files of a search: the study's journal, the table `trials.csv`, and evaluations by architecture."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from search_spaces import Architecture
 
 
 class SearchRecord:
-    """The finished trials of a search, here and on the disk.
+    """The finished trials of a search, in memory and on disk.
 
     Raises:
         InputError: the journal is damaged, or of another search.
@@ -31,7 +31,7 @@ class SearchRecord:
         self.setup, self.evaluations = setup, evaluations
         self.study = open_study(setup.run.path / "study.journal", setup.objectives, setup.space)
         self.done = sum(map(_counts, self.study.finished))
-        """Trials that count: evaluated, or failed at it. One that violates a limit was never evaluated."""
+        """Number of evaluated or failed trials; trials that violate a limit are not evaluated."""
         costs = [measure.name for measure in setup.prices.measures(setup.space.largest())]
         self._table = TrialsTable(setup.run.path / "trials.csv", list(setup.task.metrics), costs,
                                   list(setup.space.genes))
@@ -52,7 +52,7 @@ class SearchRecord:
         """Finish a trial.
 
         Args:
-            attributes: what is kept beside its key, its costs and how far it is beyond limits.
+            attributes: stored besides its key, its costs and its excess over limits.
         """
         known = {"key": arch.key, "costs": self.setup.costs(arch), **attributes,
                  UNMEASURED: self.setup.prices.unmeasured_of(arch)}
@@ -63,7 +63,7 @@ class SearchRecord:
         return finished
 
     def keep(self, arch: Architecture, evaluation: Evaluation) -> None:
-        """Keep an evaluation, unless more is known of the architecture."""
+        """Store an evaluation, unless a better one is known."""
         known = self.evaluations.get(arch.key)
         if known is None or len(known.losses) < len(evaluation.losses):
             self.evaluations.add(arch.key, evaluation)
@@ -81,7 +81,7 @@ class TrialsTable:
         self.shared = [name for name in costs if parse_measure(name, {}).declared.partly_unmeasured]
 
     def start(self, trials: Iterable[FrozenTrial]) -> None:
-        """Write the file anew with the trials there are."""
+        """Rewrite the file with the existing trials."""
         shares = [f"{UNMEASURED}:{name}" for name in self.shared]
         head = ["number", "state", "key", *self.metrics, *self.costs, *shares, "estimated", "low", "high", "reason",
                 *self.genes]

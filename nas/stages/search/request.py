@@ -13,14 +13,14 @@ from search_spaces.errors import Command, Option
 
 @dataclass(frozen=True)
 class SearchCluster:
-    """The Ray cluster that evaluates, and how much of it an evaluation takes.
+    """The Ray cluster that evaluates, and the resources of an evaluation.
 
     Args:
         ray: auto (the cluster of this machine), an address, or local (one on this machine for this search).
-        concurrency: evaluations at once; by default as many as there is room for.
+        concurrency: evaluations at once; by default as many as fit.
 
     Raises:
-        InputError: resources that no machine can give, or an address over which the study cannot be reached.
+        InputError: invalid resources, or an address that cannot reach the study.
     """
 
     ray: str = "auto"
@@ -45,13 +45,13 @@ class SearchRequest:
 
     Args:
         run: a trained run.
-        settings: only the fields that were given count; a search that is resumed has its own for the others.
+        settings: only given fields count; a resumed search keeps its own for the others.
         more: number of trials to add.
         fresh: set an older search aside; its evaluations are reused.
         cluster: where it evaluates; in this process by default.
 
     Raises:
-        InputError: two of them exclude each other.
+        InputError: two options cannot be combined.
     """
 
     run: str
@@ -83,7 +83,7 @@ class ParetoRequest:
     """The fronts of a search.
 
     Args:
-        device: the only one whose front is meant; also one that was profiled after the search.
+        device: show only its front; may be profiled after the search.
     """
 
     run: str

@@ -29,7 +29,7 @@ from search_spaces import InputError
 from search_spaces.errors import Command, Option
 
 FILES = ("search.yaml", "study.journal", "starts.json", "trials.csv", "pareto.json")
-"""What a search keeps in the run's folder, beside evaluations."""
+"""Files of a search in the run's folder, besides evaluations."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class SearchResult:
 
     Args:
         trials: all that were finished.
-        done: those that were evaluated, or failed at it.
+        done: evaluated or failed ones.
     """
 
     fronts: ParetoFronts
@@ -91,7 +91,7 @@ def run(request: SearchRequest, progress: StageProgress) -> SearchResult:
 
 
 def _begin(folder: RunDir, request: SearchRequest, progress: StageProgress) -> Search:
-    """The search of a request; all that can be wrong is found before an older search is put aside."""
+    """The search of a request; all faults are found before an older search is set aside."""
     old = None if request.fresh or not (folder.path / "search.yaml").is_file() else read_search(
         folder.path / "search.yaml")
     setup = SearchSetup(folder, _config(folder, request, old))
@@ -115,7 +115,7 @@ def _begin(folder: RunDir, request: SearchRequest, progress: StageProgress) -> S
 
 
 def _config(folder: RunDir, request: SearchRequest, old: SearchConfig | None) -> SearchConfig:
-    """The settings of the older search, or the usual ones, with what is given."""
+    """The settings of the older search or the defaults, overridden by given ones."""
     if old is not None:
         return make_search({**old.model_dump(exclude={"inputs"}), **request.given}, str(Command("search")))
     if request.more is not None:
@@ -167,7 +167,7 @@ def read_fronts(request: ParetoRequest) -> ParetoFronts:
     searched = read_evaluated(folder, request.device)
     fronts = ParetoFronts(folder, searched.objectives, searched.entries, request.device)
     if searched.is_unchanged:
-        with suppress(InputError), folder.locked():  # a search that runs writes it itself
+        with suppress(InputError), folder.locked():  # a running search writes it itself
             fronts.write(searched.trials)
     fronts.warn()
     return fronts

@@ -1,4 +1,4 @@
-"""A search as its backends see it: they ask for proposals and give evaluations back."""
+"""The interface of a search to its backends: proposals and evaluations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from search_spaces import Architecture, InputError
 from search_spaces.errors import Option
 
 MOST_MISSES = 200
-"""Proposals in a row that may violate a limit before the search gives up."""
+"""Maximum consecutive proposals that violate a limit."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Proposal:
 
 
 class Search:
-    """Proposes architectures and records what their evaluations gave.
+    """Proposes architectures and records their evaluations.
 
     Args:
         suggestions: of the same setup.
@@ -48,7 +48,7 @@ class Search:
         self.record = SearchRecord(setup, evaluations)
         self.suggestions.resume(self.record.study)
         self.n_trials = setup.config.trials
-        """Trials to reach."""
+        """Target number of trials."""
         self.on_trial: Callable[[FrozenTrial], None] = lambda trial: None
         """Called with every finished trial."""
         self._rivals = _Rivals(len(setup.cost_objectives))
@@ -62,7 +62,7 @@ class Search:
 
     @property
     def done(self) -> int:
-        """Trials that were evaluated, or failed at it."""
+        """Number of evaluated or failed trials."""
         return self.record.done
 
     def run(self, stop: Stop = lambda: False, evaluate: Evaluate | None = None) -> None:
@@ -83,7 +83,7 @@ class Search:
                 self.accept(proposal, evaluate(proposal.arch, proposal.race))
 
     def propose(self) -> Proposal | None:
-        """The next architecture to evaluate; None if a proposal could be finished at once.
+        """The next architecture to evaluate; None if a proposal needed no evaluation.
 
         Raises:
             InputError: too many proposals in a row violate a limit.
@@ -133,7 +133,7 @@ class Search:
         return self._rivals.best([costs[measure.name] for measure in self.setup.cost_objectives])
 
     def _add_rival(self, trial: FrozenTrial) -> None:
-        """Note a finished trial as a rival of those to come."""
+        """Record a finished trial as a rival of later ones."""
         known = self.record.evaluations.get(trial.user_attrs.get("key", ""))
         if is_feasible(trial) and not trial.user_attrs["interval"] and known and "loss" in known.metrics:
             costs = [trial.user_attrs["costs"][measure.name] for measure in self.setup.cost_objectives]

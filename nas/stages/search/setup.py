@@ -1,4 +1,4 @@
-"""What stays the same during a search: its data, space, objectives, limits and prices."""
+"""The fixed inputs of a search: data, space, objectives, limits and prices."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SearchSetup:
 
     @property
     def full(self) -> bool:
-        """Whether what is costly has to be measured too, such as BLEU."""
+        """Whether expensive metrics such as BLEU are needed."""
         wanted = {measure.kind for measure in (*self.objectives, *(limit.measure for limit in self.limits))}
         return not wanted.isdisjoint(self.task.costly)
 

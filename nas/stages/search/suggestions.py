@@ -1,4 +1,4 @@
-"""Which architecture a search tries next: known starts first, then what the sampler proposes."""
+"""The next architecture of a search: starting architectures first, then proposals of the sampler."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class Suggestions:
 
     @cached_property
     def starts(self) -> dict[str, Params]:
-        """Known ends of the space, and what a warm start brings, as the first trials; as far as the limits allow.
+        """The first trials: known extremes of the space and warm-start architectures within the limits.
 
         Raises:
-            InputError: the warm start brings nothing.
+            InputError: no warm-start architecture is usable.
         """
         ends = [arch for each in self.feasibility.ranges for arch in (each.cheapest, each.dearest)]
         warm = [arch for name in self.setup.config.warm_start for arch in warm_start(name, self.space)]
@@ -83,7 +83,7 @@ class Suggestions:
         return trial, arch
 
     def problem(self) -> Problem:
-        """What samplers can know of the search before anything is evaluated."""
+        """What samplers know about the search without evaluations."""
         def many(measure: Measure) -> Callable[[Sequence[Params]], list[float]]:
             return lambda rows: [float(value) for value in
                                  self.setup.prices.values([measure], [self._arch(row) for row in rows])[:, 0]]

@@ -18,7 +18,7 @@ from nas.terminal.tables import table
 
 
 def search_table(result: SearchResult) -> RenderableType:
-    """The fronts, or why there are none, and how the trials went."""
+    """The fronts, or why there are none, and a summary of the trials."""
     if not result.fronts.entries:
         reached = [f"{limit}: the best value is {limit.measure.show(value)}"
                    for limit, value in result.best_reached().items()]

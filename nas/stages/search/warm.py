@@ -15,7 +15,7 @@ def warm_start(name: str, space: SearchSpace) -> list[Architecture]:
     """The architectures of a run's front, of a file, or of that name; `published` means all published ones.
 
     Raises:
-        InputError: none of them lies in the space.
+        InputError: none of them is in the space.
     """
     archs = named(name)
     inside = [arch for arch in archs if arch in space]

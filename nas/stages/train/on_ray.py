@@ -1,4 +1,4 @@
-"""Training on a Ray cluster: data-parallel workers that go on from the run's last checkpoint when one dies.
+"""Training on a Ray cluster: data-parallel workers that resume from the run's last checkpoint when one dies.
 
 The run's folder has to be reachable under the same path from every machine of the cluster.
 """
@@ -69,12 +69,12 @@ def _watch(trainer: TorchTrainer, run: RunDir, shown: TrainingProgress, stop: St
 
 
 def _worker(config: dict[str, Any]) -> None:
-    """What each worker runs, from the newest checkpoint, as often as workers die."""
+    """The worker function; restarted from the newest checkpoint after failures."""
     run = RunDir(config["path"])
-    if _failure_file(run).is_file():  # a mistake of the user's: trying again does not help
+    if _failure_file(run).is_file():  # a user error: retrying does not help
         return
     workers = Workers(dist.get_rank(), dist.get_world_size())
-    dist.barrier()  # nobody looks for the newest checkpoint while a slower one still has the former's
+    dist.barrier()  # all workers must see the same newest checkpoint
     observer: Observer = Silent()
     if workers.rank == 0:
         start = newest_step(run.path / "checkpoints")

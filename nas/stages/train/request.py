@@ -57,7 +57,7 @@ class TrainRequest:
         return config
 
     def resumed_config(self, old: RunConfig, where: str) -> RunConfig:
-        """The config of a run that is resumed. Raises InputError for every change that would touch the weights.
+        """The config of a run that is resumed. Raises InputError for every change that would affect the weights.
 
         Args:
             where: the run's folder, for errors.
@@ -71,7 +71,7 @@ class TrainRequest:
         return config
 
     def _check_machine(self, recipe: Recipe) -> None:
-        """Raises InputError if there is no such device, or a worker would get no row of a batch."""
+        """Raises InputError if there is no such device, or a worker would get no rows of a batch."""
         if self.workers == 1:
             pick_device(recipe.device)
         elif recipe.device not in CLUSTER_DEVICES:

@@ -22,7 +22,7 @@ from supernet.train.step import Progress
 
 @dataclass(frozen=True)
 class TrainResult:
-    """A run that is trained to the end, and the state its training ended in."""
+    """A fully trained run, and the final state of its training."""
 
     run: RunDir
     state: Progress
@@ -32,7 +32,7 @@ def run(request: TrainRequest, progress: StageProgress) -> TrainResult:
     """Start or resume a run and train it to the end.
 
     Raises:
-        InputError: something of the request is wrong; a new run is then taken back.
+        InputError: the request is invalid; a new run is then deleted.
         Stopped: the user stopped it.
     """
     new = request.resume is None
@@ -64,7 +64,7 @@ def _resumed(request: TrainRequest) -> RunDir:
 
 @contextmanager
 def _taken_back(folder: RunDir, new: bool) -> Iterator[None]:
-    """A new run that is refused before it learned anything (no data, no cluster) is no run."""
+    """Delete a new run that fails before any training (no data, no cluster)."""
     try:
         yield
     except InputError:
@@ -74,7 +74,7 @@ def _taken_back(folder: RunDir, new: bool) -> Iterator[None]:
 
 
 def _prepared(folder: RunDir, workers: int, address: str, progress: StageProgress) -> Prepared:
-    """The run's data, and a record of which they are."""
+    """The run's data, with a record of their digests."""
     with progress.breakable():
         prepared = prepare(folder)
     recipe, step = folder.config().training, newest_step(folder.path / "checkpoints")

@@ -26,8 +26,8 @@ def train_supernet(run: RunDir, observer: Observer, stop: Stop = lambda: False,
                    prepared: Prepared | None = None, device: str | None = None) -> None:
     """Train a run's supernet from its newest checkpoint to the end.
 
-    At the end the folder holds `supernet.safetensors`: the averaged weights where the recipe keeps them, those of the
-    best evaluation where it has patience.
+    At the end the folder contains `supernet.safetensors`: the averaged weights if enabled, those of the best evaluation
+    with patience.
 
     Args:
         device: the worker's own, where a cluster gives it one.
@@ -56,7 +56,7 @@ def train_supernet(run: RunDir, observer: Observer, stop: Stop = lambda: False,
 
 
 def stopped(run: RunDir, step: int) -> Stopped:
-    """The training of a run ended after a step, before its end."""
+    """The exception for a training that was stopped after a step."""
     return Stopped(f"stopped after step {step:,}; resume with: {run.resume_command()}")
 
 
@@ -68,7 +68,7 @@ def make_trainer(prepared: Prepared, recipe: Recipe, workers: Workers = Workers(
 
 
 def save_weights(trainer: Trainer, run: RunDir) -> None:
-    """Write the trained supernet. Raises InputError if that fails; the last checkpoint has all it needs."""
+    """Write the trained supernet. Raises InputError if that fails; the last checkpoint is intact."""
     for left in run.path.glob(f".{run.weights_path.name}.*"):  # by a process that was killed
         delete(left)
     try:

@@ -9,7 +9,7 @@ from search_spaces.errors import Command
 
 
 def summary(result: TrainResult) -> Iterator[str]:
-    """How long it was trained, and what can be done next."""
+    """A summary of the training, and next commands."""
     name, state = result.run.name, result.state
     yield f"trained for {state.step:,} steps, {state.tokens:,} tokens: {result.run.weights_path}"
     yield f"evaluate it: {Command('evaluate', name)}; check its ranking: {Command('rank', name)}"

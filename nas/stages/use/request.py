@@ -11,10 +11,10 @@ class GenerateRequest:
     """A text that a language model continues.
 
     Args:
-        tokens: the most that are written.
+        tokens: maximum number of new tokens.
         temperature: 0 takes the most probable token.
-        top_k: draw among so many of the most probable tokens; among all by default.
-        seed: the same seed writes the same text.
+        top_k: sample from the k most probable tokens; from all by default.
+        seed: the same seed generates the same text.
     """
 
     subnet: str

@@ -1,7 +1,6 @@
 """The stages `generate` and `predict`: run a subnet on texts; its task says what it answers.
 
-Text becomes tokens as it did in training: the names of special tokens, such as `<unk>` in published data sets, become
-those tokens.
+Text is tokenised as in training: names of special tokens, such as `<unk>` in published data sets, become those tokens.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from search_spaces.errors import Command
 
 @dataclass(frozen=True)
 class GeneratedText:
-    """What a language model wrote after a prompt.
+    """Generated text of a language model.
 
     Args:
-        tokens: how many it wrote.
+        tokens: number of generated tokens.
         notes: sentences the user should read.
     """
 
@@ -41,8 +40,8 @@ class GeneratedText:
 def generate(request: GenerateRequest, progress: StageProgress) -> GeneratedText:
     """Continue a text, to the end of its document or of the context at most. Raises InputError.
 
-    The prompt is the beginning of a document. Of one that is longer than the context its end is read: as much as
-    leaves room for the tokens of the request, but half of the context at least.
+    The prompt is the beginning of a document. A prompt longer than the context is truncated on the left: room is kept
+    for the requested tokens, but at least half of the context is used.
     """
     subnet, n = _opened(request.subnet, "generate"), request.tokens
     model, tokenizer, context = subnet.model(), subnet.tokenizer(), subnet.arch.context
@@ -94,11 +93,11 @@ def _ids(tokenizer: Tokenizer, text: str, specials: bool) -> list[int]:
 
 
 def _cut(trained: TrainedModel, text: str, progress: StageProgress) -> list[int]:
-    """The tokens of a text; says where it is too long."""
+    """The tokens of a text, truncated with a note if too long."""
     if progress.stop():
         raise Stopped
     ids = _ids(trained.tokenizer, text.strip(), trained.specials is not None)
     if len(ids) >= trained.context:
-        progress.note(f"note: {text[:20]!r}... has {len(ids) + 1:,} tokens, the context {trained.context:,}; the "
-                      "beginning is read")
+        progress.note(f"note: {text[:20]!r}... has {len(ids) + 1:,} tokens, the context {trained.context:,}; only "
+                      "the beginning is used")
     return ids

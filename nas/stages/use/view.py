@@ -16,7 +16,7 @@ def generated_data(result: GeneratedText) -> dict[str, Any]:
 
 
 def generated_text(result: GeneratedText) -> str:
-    """A generated text for a reader: the prompt and how it goes on."""
+    """A generated text for a reader: the prompt and its continuation."""
     return result.prompt + result.text
 
 

@@ -1,4 +1,4 @@
-"""How a run stands: reads its files and nothing else, so it may run anywhere they are."""
+"""The status of a run, read from its files only, so it works wherever they are accessible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REMEDY = f"{Command('search')} rewrites it"
 
 @dataclass(frozen=True)
 class TrainingStatus:
-    """How far a training is."""
+    """The progress of a training."""
 
     step: int
     steps: int
@@ -33,10 +33,10 @@ class TrainingStatus:
 
 @dataclass(frozen=True)
 class SearchStatus:
-    """How far a search is, and the points of its first quality and its first cost.
+    """The progress of a search, and its points in the first quality and the first cost.
 
     Args:
-        unmeasured: whether some of the costs rest on interpolated or estimated prices.
+        unmeasured: whether some of the costs are based on interpolated or estimated prices.
     """
 
     done: int
@@ -48,7 +48,7 @@ class SearchStatus:
 
 
 def training_status(run: RunDir) -> TrainingStatus | None:
-    """What `metrics.csv` and the newest checkpoint say, which come at steps of their own; None if neither does."""
+    """The status from `metrics.csv` and the newest checkpoint; None if neither exists."""
     step, values = newest_step(run.path / "checkpoints"), dict[str, float]()
     for row in read_rows(run.path / "metrics.csv"):
         step, values[row.metric] = max(step, row.step), row.value
@@ -63,7 +63,7 @@ def training_status(run: RunDir) -> TrainingStatus | None:
 
 
 def search_status(run: RunDir) -> SearchStatus | None:
-    """What `trials.csv` says; None if nothing was searched yet."""
+    """The status from `trials.csv`; None if there is no search yet."""
     path = run.path / "trials.csv"
     if not path.is_file():
         return None
@@ -83,7 +83,7 @@ def search_status(run: RunDir) -> SearchStatus | None:
 
 
 def _trials(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    """The rows of `trials.csv`; a last one that is half written is left out."""
+    """The rows of `trials.csv`; an incomplete last row is ignored."""
     text = read_text(path, REMEDY)
     cut = text[: text.rfind("\n") + 1]
     return [row for _, row in csv_rows(cut, str(path), ("state", "estimated", *columns), REMEDY)]
@@ -91,10 +91,10 @@ def _trials(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """How a run stands; what has not begun is None.
+    """The status of a run; stages that have not started are None.
 
     Args:
-        finished: whether nothing more will come: all that was requested is done.
+        finished: whether all requested work is done.
     """
 
     path: Path
@@ -104,7 +104,7 @@ class RunStatus:
 
 
 def run_status(run: RunDir) -> RunStatus:
-    """How a run stands now. Raises InputError if a file is damaged."""
+    """The current status of the run. Raises InputError if a file is damaged."""
     training, search = training_status(run), search_status(run)
     finished = training is not None and run.weights_path.is_file()
     return RunStatus(run.path, training, search, finished and (search is None or search.done >= search.trials))

@@ -1,4 +1,4 @@
-"""Shows in a terminal how a run stands."""
+"""Shows the status of a run in a terminal."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ POINT, FRONT = "·", "●"
 
 
 class Watch:
-    """A run's state as something to look at; remembers when it saw how much, for the time left of a search."""
+    """A live view of a run; records progress over time to estimate the remaining time of a search."""
 
     def __init__(self, run: RunDir) -> None:
         self.run = run
         self.finished = False
-        """Whether nothing more will come."""
+        """Whether all work is done."""
         self.seen: tuple[float, int] | None = None
 
     def __call__(self) -> RenderableType:

@@ -51,7 +51,7 @@ def test_a_run_of_other_settings_is_told_in_both_modes(mode: tuple[str, ...], ca
     assert "p.yaml: run: runs/a exists with other settings: " in line and "steps is 6 in the run, requested: 4" in line
     assert "choose another run name, or set this run aside with --from prepare" in line
     assert not Path("runs/a/pipeline.json").exists()
-    assert parse_pipeline(Path("p.yaml").read_text("utf-8"), "p.yaml", anew=True).run == "a"
+    assert parse_pipeline(Path("p.yaml").read_text("utf-8"), "p.yaml", restart=True).run == "a"
 
 
 def test_a_run_that_is_there_needs_its_files_no_more(finished: Callable[[], None]) -> None:

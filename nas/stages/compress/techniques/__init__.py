@@ -1,6 +1,6 @@
 """Ways to make a subnet smaller: one file each; `nas.stages.compress.technique` has the contract.
 
-Those of a user's own come from packages, through the entry-point group `nas.techniques`, or from single files: see
+User techniques come from packages, through the entry-point group `nas.techniques`, or from single files: see
 `search_spaces.plugins`.
 """
 

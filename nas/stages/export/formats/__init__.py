@@ -1,6 +1,6 @@
-"""Formats a model is shipped in: one file each, found by its name; `shipment.py` says what such a file holds.
+"""Export formats: one file each, found by its name; `shipment.py` describes such a file.
 
-Those of a user's own come from packages, through the entry-point group `nas.formats`, or from single files: see
+User formats come from packages, through the entry-point group `nas.formats`, or from single files: see
 `search_spaces.plugins`.
 """
 
@@ -14,7 +14,7 @@ from search_spaces.errors import Option, did_you_mean
 
 GROUP = "nas.formats"
 HOLDS = ("HELP", "DYNAMIC", "INT8", "missing", "write", "load")
-"""What a file holds."""
+"""Required names of a file."""
 
 
 def names() -> tuple[str, ...]:

@@ -20,7 +20,7 @@ missing = xnnpack.missing
 
 
 def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
-    """One file for one sequence of a fixed length; gives the share of the work that XNNPACK did not take."""
+    """One file for one sequence of a fixed length; returns the share of the work that is not delegated to XNNPACK."""
     options = {"precision": "int8" if shipment.int8 else "fp32"}
     with blaming(shipment, "ExecuTorch", _alone):
         return xnnpack.compile(shipment.module, shipment.example(1, shipment.length), str(folder / FILE), options)

@@ -45,7 +45,7 @@ CLASSES = {"lm": ("ParetoformerForCausalLM", "AutoModelForCausalLM"),
            "seq2seq": ("ParetoformerForSeq2SeqLM", "AutoModelForSeq2SeqLM"),
            "classes": ("ParetoformerForSequenceClassification", "AutoModelForSequenceClassification"),
            "words": ("ParetoformerForMaskedLM", "AutoModelForMaskedLM"), "features": ("ParetoformerModel", "AutoModel")}
-"""By what a model gives: its class, and the automatic class that finds it."""
+"""Output type -> model class, and the transformers auto class."""
 
 
 def missing() -> str | None:
@@ -97,7 +97,7 @@ def _gives(arch: Architecture) -> str:
 
 
 def _code(arch: Architecture, cls: str) -> str:
-    """The modelling file. Raises InputError that names a block whose source cannot be taken."""
+    """The modelling file. Raises InputError that names a block whose source cannot be copied."""
     modules = {f"block {step.unit.block.kind}": kinds.get(step.unit.block.kind).module
                for step in plan(arch) if step.unit.role != "norm"}
     residual = residuals.get(arch.residual).module
@@ -116,7 +116,7 @@ def _code(arch: Architecture, cls: str) -> str:
 
 
 def _name(module: Any) -> str:
-    """What a block's module is called where it is defined."""
+    """The class name of a block's module."""
     return str(getattr(module, "__qualname__", module))
 
 
@@ -177,7 +177,7 @@ def _write_json(path: Path, data: dict[str, Any]) -> None:
 
 @contextmanager
 def _own_modules() -> Iterator[None]:
-    """Keep the copies that transformers makes of modelling files, and what it says, out of the user's sight."""
+    """Keep transformers' copies of modelling files and its output out of the user's environment."""
     with quiet(), tempfile.TemporaryDirectory() as folder:
         from transformers import dynamic_module_utils
 

@@ -1,4 +1,4 @@
-"""ONNX with open batch and length, for ONNX Runtime and all else that reads it."""
+"""ONNX with dynamic batch and length, for ONNX Runtime and other engines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ missing = onnx_runtime.missing
 
 
 def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
-    """One file, weights and all; for int8 in the opset that devices with int8 are profiled in."""
+    """One file with weights; for int8 in the opset that int8 devices are profiled with."""
     with blaming(shipment, "ONNX", _alone):
         if shipment.int8:
             return _write(shipment, folder, None)

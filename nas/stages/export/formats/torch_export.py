@@ -1,4 +1,4 @@
-"""PyTorch's own exported program with open batch and length, for `torch.export.load` and what builds on it."""
+"""PyTorch's exported program with dynamic batch and length, for `torch.export.load`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def missing() -> str | None:
 
 
 def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
-    """One file, weights and all."""
+    """One file with weights."""
     with blaming(shipment, "torch.export", _alone), quiet():
         # Lengths after pooling are beyond what the exporter can prove: the program checks them when it runs.
         checks: Any = {"prefer_deferred_runtime_asserts_over_guards": True} if shipment.least_length > 1 else {}
@@ -32,12 +32,12 @@ def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
                                       **checks)
     made = io.BytesIO()
     torch.export.save(program, made)
-    (folder / FILE).write_bytes(made.getbuffer())  # by Python, whose errors say what is wrong with the disk
+    (folder / FILE).write_bytes(made.getbuffer())  # written by Python for better disk errors
     return {"torch": torch.__version__}
 
 
 def load(shipment: Shipment, folder: Path) -> Run:
-    """Runs the program in PyTorch. The file is ours: reading one of somebody else may run their code."""
+    """Runs the program in PyTorch. The file is ours; loading an untrusted one may run code."""
     module = torch.export.load(folder / FILE).module()
 
     def first(inputs: Inputs) -> Tensor:

@@ -1,4 +1,4 @@
-"""Optuna samplers of our own, and the names of all that a search can take."""
+"""Our Optuna samplers, and the names of all samplers."""
 
 from nas.stages.search.samplers._problem import Params, Problem
 from nas.stages.search.samplers._registry import Proposer, get, names

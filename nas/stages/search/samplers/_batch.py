@@ -19,9 +19,9 @@ LISTED = 4096
 SHORTLIST = 160
 PARENTS = 192
 RECENT = 640
-"""How many of the latest trials are judged beside the best: a batch takes no longer after thousands of trials."""
+"""Number of latest trials considered besides the best, so that batches stay fast after thousands of trials."""
 POPULATIONS = 3
-"""How many views have a population of their own: points that only a draw thinks well of have to be found, too."""
+"""Number of views with their own population, so that points that are good only under a draw are found, too."""
 CAUTION = 2
 """One point in this many is chosen by one of the draws, in turn."""
 PROBES, KEPT = 8192, 1024
@@ -92,7 +92,7 @@ def _ends(pool: CandidatePool) -> Judge:
 
 
 def _spread(points: Floats, squared: bool = False) -> Iterator[int]:
-    """All points, each as far as can be from those before it.
+    """All points, each as far as possible from those before it.
 
     Args:
         squared: whether points are coordinates, to be taken as they are from the one nearest to the middle on;
@@ -113,7 +113,7 @@ def _spread(points: Floats, squared: bool = False) -> Iterator[int]:
 
 
 def _greedy(values: Floats, seen: Indices, fresh: Indices, n: int, first: int, rng: np.random.Generator) -> list[int]:
-    """Points that add the most hypervolume; by turns of what is expected and of what may be."""
+    """Points that add the most hypervolume; alternating between expected values and draws."""
     views = values.shape[2]
     lists = [fresh[best(values[fresh, :, view], np.zeros(len(fresh)), SHORTLIST)] for view in range(views)]
     gains = [_Gains(values[seen, :, view], values[some, :, view], rng) for view, some in enumerate(lists)]

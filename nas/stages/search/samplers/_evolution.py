@@ -11,7 +11,7 @@ from nas.stages.search.samplers._encoding import Encoding
 from nas.stages.search.samplers._pool import CandidatePool, Indices
 
 Judge = Callable[[Indices], Floats]
-"""What each view thinks of points of a pool: points by objectives by views, all minimised."""
+"""Predicted objectives of pool points: points by objectives by views, all minimised."""
 GENERATIONS = 8
 CANDIDATES = 1440
 SIZE = 48
@@ -24,11 +24,13 @@ SHARES = np.array([0.1, 0.3, 1.0])
 
 def evolve(pool: CandidatePool, judge: Judge, judged: Indices, parents: Indices, views: int,
            rng: np.random.Generator) -> Floats:
-    """Search the pool's space from some of its points. Returns what every view thinks of every point of the pool.
+    """Search the pool's space from some of its points.
+
+    Returns the predicted objectives of every point of the pool, by view.
 
     Args:
         judged: which points of the pool to judge, the parents and the latest among them; the others are infinitely bad.
-        views: how many have a population, the first ones; the others only look on.
+        views: number of views with a population; the others only predict.
     """
     first = judge(judged)
     values = np.full((len(pool), *first.shape[1:]), np.inf)
@@ -57,7 +59,7 @@ def _offspring(pool: CandidatePool, ranked: Indices, guide: _Guide, view: int, n
 
 def _children(ranked: Floats, active: Bools, encoding: Encoding, n: int,
               rng: np.random.Generator) -> Floats:
-    """Children of rows that stand in order, the better of two drawn being a parent, with changes that mostly matter."""
+    """Children of sorted rows by binary tournament and mutation, mostly of active parameters."""
     first, second = rng.integers(len(ranked), size=(2, 2, n)).min(axis=1)
     mixing = rng.random((n, 1)) < 0.7
     from_second = mixing & (rng.random((n, ranked.shape[1])) < 0.5)

@@ -1,4 +1,4 @@
-"""Optuna's genetic samplers, made repeatable: parents are a function of the trials, whoever asks first."""
+"""Optuna's genetic samplers with reproducible parents: a function of the trials only."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from optuna.trial import FrozenTrial
 
 
 def repeatable(base: type[NSGAIISampler] | type[NSGAIIISampler], seed: int) -> BaseSampler:
-    """A sampler of that kind. Optuna's own chooses parents by the seed of the first trial of a generation, and gives
-    them in another order to the others: a search that is resumed in between would go another way."""
+    """A sampler of that kind.
+
+    Optuna's own chooses parents by the seed of the first trial of a generation, and gives them in another order to the
+    others: a resumed search would then differ.
+    """
     kind: Any = base
 
     class Repeatable(kind):  # type: ignore[misc]

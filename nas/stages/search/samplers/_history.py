@@ -1,4 +1,4 @@
-"""A study's trials as a batch sees them."""
+"""The trials of a study as input of a batch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class HistoryPlan:
     Args:
         before: the finished trials it is computed from.
         startup: whether it is the batch that a study starts with.
-        declared: whether the user said that every trial has these parameters.
+        declared: whether the user declared that every trial has these parameters.
         conditional: the trials to learn from which parameters exist, given the others; empty if all have all.
     """
 
@@ -54,7 +54,7 @@ def plan(study: Study, trials: Sequence[FrozenTrial], space: Mapping[str, BaseDi
     """What the batch of trial `number` depends on, which starts at trial number `first`.
 
     Args:
-        declared: whether the user said that every trial has these parameters.
+        declared: whether the user declared that every trial has these parameters.
     """
     before = [one for one in trials if one.number < first and one.state.is_finished()]
     signs = tuple(-1 if one == StudyDirection.MAXIMIZE else 1 for one in study.directions)
@@ -90,7 +90,7 @@ class Union:
 
 @dataclass(frozen=True)
 class Told:
-    """A trial as a row, the parameters that it has, and what is known of them."""
+    """A trial as a row, its parameters, and known facts about them."""
 
     row: Floats
     present: Bools
@@ -98,7 +98,7 @@ class Told:
 
 
 class Ledger:
-    """The rows of trials and what is known of them; finished ones are remembered, for every batch asks again.
+    """The rows of trials and what is known of them; finished ones are cached for later batches.
 
     Trials come in the order of their numbers. Those before the first unfinished one never change.
 

@@ -1,4 +1,4 @@
-"""What is known of parameters without evaluating them: the user's functions, called and checked."""
+"""Known facts about parameters without evaluation: calls and checks the user's functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from search_spaces.errors import InputError
 
 @dataclass(frozen=True)
 class Fact:
-    """What is known of some parameters: see `Known`.
+    """Known facts about parameters: see `Known`.
 
     Args:
         active: the names of the parameters that matter; None if all do.
@@ -41,7 +41,7 @@ class Known(Problem):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to ask."""
+        """Whether no functions are given."""
         return not (self.exact or self.exact_many or self.key or self.constraints or self.active or self.hints)
 
     def name(self, params: Params, label: Hashable) -> Hashable:

@@ -3,7 +3,7 @@
 The kernel is A + c (A / a)**2 + sum of d[j] R[j], with A = sum of w[g] * (features of group g), so that strong
 parameters are also the ones expected to interact, and with squared exponentials R of several length scales. The
 weights, c, d and the noise climb the likelihood by the multiplicative steps for variance components of Zhou et al.
-(2019); few steps from an even start keep the weights of parameters that are not told apart alike. Whole functions are
+(2019); few steps from equal weights keep the weights of indistinguishable parameters equal. Whole functions are
 drawn by Matheron's rule.
 """
 
@@ -22,7 +22,7 @@ STEPS = 5
 LEARNT_ON = 320
 JITTER = 1e-6
 BOLDNESS = 0.5
-"""How far a draw may be from the mean: with many parameters, whole draws mostly show what is not known."""
+"""Scale of draws around the mean: with many parameters, full draws mostly show uncertainty."""
 LENGTHS = (0.1, 0.2, 0.4, 0.8)
 """Length scales of the smooth effects, in units of the diagonal of the space."""
 WAVES = 192
@@ -46,7 +46,7 @@ class Inputs:
 
 
 class Process:
-    """The function behind some values, and draws of what it may be.
+    """The posterior of a function, and draws from it.
 
     Args:
         inputs: what was evaluated.
@@ -192,6 +192,6 @@ def _standardised(values: Floats) -> tuple[Floats, float, float]:
 
 
 def _without_outliers(values: Floats) -> Floats:
-    """Values far above the others, as of trainings that diverged, brought near them."""
+    """Values with outliers, such as diverged trainings, clipped."""
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
     return np.minimum(values, max(high, middle) + 3 * (high - low)) if high > low else values

@@ -1,4 +1,4 @@
-"""What a sampler can know of a search before anything is evaluated."""
+"""What a sampler knows about a search without evaluations."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Problem:
 
     Args:
         exact: objective number -> its value; those that need no evaluation.
-        key: the architecture that parameters stand for.
-        constraints: each holds where it is at most 0.
+        key: the architecture key of parameters.
+        constraints: each is met if it is at most 0.
         exact_many: as `exact`, for many parameters in one call.
         distributions: the parameters of every trial.
         active: the names of the parameters that matter, given the others.
-        hints: for many parameters in one call, numbers that quality may go with.
+        hints: for many parameters in one call, numbers that may correlate with quality.
     """
 
     exact: Mapping[int, Callable[[Params], float]] = field(default_factory=dict)

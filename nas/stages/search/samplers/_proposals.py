@@ -25,7 +25,7 @@ class ProposalBatch:
     """Points to evaluate, in order.
 
     Args:
-        size: how many are chosen with care; the other points that were considered follow.
+        size: number of optimised points; other candidates follow.
     """
 
     def __init__(self, wanted: HistoryPlan, ledger: Ledger, seed: int, size: int) -> None:

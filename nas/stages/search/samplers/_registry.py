@@ -1,6 +1,6 @@
-"""Samplers by their names: one file each; README.md of this folder says what such a file holds.
+"""Samplers by their names: one file each; README.md of this folder describes such a file.
 
-Those of a user's own come from packages, through the entry-point group `nas.samplers`, or from single files: see
+User samplers come from packages, through the entry-point group `nas.samplers`, or from single files: see
 `search_spaces.plugins`.
 """
 
@@ -20,7 +20,7 @@ from search_spaces.errors import Option, did_you_mean
 
 GROUP = "nas.samplers"
 HOLDS = ("HELP", "PURE", "make")
-"""What a file holds."""
+"""Required names of a file."""
 
 
 def names() -> tuple[str, ...]:
@@ -29,7 +29,7 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> Any:
-    """The module of a sampler. Raises InputError where there is none."""
+    """The module of a sampler. Raises InputError if there is none."""
     try:
         return _registry()[name]
     except KeyError:
@@ -48,9 +48,8 @@ def _registry() -> dict[str, ModuleType]:
 class Proposer:
     """The sampler of each trial of a search.
 
-    A sampler's own stream of random numbers would start again with every process. So each trial gets a sampler with a
-    seed of its own, unless the module says that its sampler is `PURE`: what it proposes depends on its seed and the
-    trials before only.
+    A sampler's random stream would restart with every process. So each trial gets a sampler with its own seed, unless
+    the module declares its sampler as `PURE`: proposals depend only on its seed and earlier trials.
 
     Raises:
         InputError: there is no sampler of that name.
@@ -62,7 +61,7 @@ class Proposer:
         self._pure = self._made(seed) if self._module.PURE else None
 
     def sampler(self, number: int) -> BaseSampler:
-        """What proposes the trial of that number."""
+        """The sampler of the trial with that number."""
         if self._pure is not None:
             return self._pure
         digest = hashlib.sha256(f"{self._seed}/{number}".encode()).digest()

@@ -1,4 +1,4 @@
-"""What the objectives of points may be: exact where they are known, learnt from the evaluations where not."""
+"""Predicted objectives of points: exact if known, otherwise learned from evaluations."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Costs:
         self._unit = np.where(unit > 0, unit, np.maximum(np.abs(costs).max(axis=0, initial=0.0), 1e-300))
         bent = self._bent(costs)
         self._middle, width = bent.mean(axis=0), bent.std(axis=0)
-        self._width = np.where(width > 1e-9 * np.abs(self._middle), width, np.inf)  # what never varied tells nothing
+        self._width = np.where(width > 1e-9 * np.abs(self._middle), width, np.inf)  # constant columns say nothing
 
     def __call__(self, costs: Floats) -> Floats:
         """The columns of some costs; those far beyond what was evaluated are no further than 20 deviations."""

@@ -1,7 +1,7 @@
-"""A sampler that learns what it cannot look up.
+"""The predictor sampler: learns the objectives that cannot be looked up.
 
-Quality has to be measured, but parameters and latency of an architecture are known at once. So the quality is learnt
-from the trials, the exact objectives are used as they are, and an evolution over both finds what to evaluate next.
+Quality must be evaluated, but parameters and latency of an architecture are known exactly. So quality is learned from
+the trials, exact objectives are used directly, and an evolutionary search over both proposes what to evaluate next.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ TOLERANCE = 1e-5
 REMEMBERED = 4096
 """How many of the latest proposals are remembered, for trials whose ranges differ from those proposed for."""
 PER_FIT = 16
-"""A batch has one trial for every so many before it: early, each trial tells the model much."""
+"""A batch has one trial per this many earlier trials: early trials are more informative."""
 FEW = 16
 """With more parameters than this a fit costs more, and one trial tells less: batches have half their size at first."""
 
 
 class PredictorSampler(BaseSampler):
-    """Proposes, in batches, what is expected to add most to the front.
+    """Proposes, in batches, points with the largest expected contribution to the front.
 
     Every suggestion is a function of the seed and the study's trials alone, so a search that was stopped resumes with
     the same trials: a batch starts at a fixed trial number, is computed from the finished trials before that number,
@@ -49,18 +49,18 @@ class PredictorSampler(BaseSampler):
     parameters that a trial would have.
 
     Args:
-        exact: by the number of an objective, its exact value for parameters. A trial with another value is warned of.
-        key: the name of the architecture that parameters stand for; without it, all parameters differ.
+        exact: by the number of an objective, its exact value for parameters. Warns about trials with another value.
+        key: the key of the architecture of parameters; without it, all parameters are distinct.
         constraints: hold where they are 0 or less; no parameters that violate one are proposed where others are found.
         seed: without it, every sampler is different.
         exact_many: like `exact`, for many parameters in one call; used instead where both are given.
         distributions: the parameters of every trial. Without them, they are learnt from the finished trials, and
             the first trial is random.
-        active: the names of the parameters that matter, given the others: a model is not told of the rest.
-        hints: for many parameters in one call, numbers that a learnt objective may go with, such as multiply-adds;
-            what is not finite counts as 0.
+        active: the names of the parameters that matter, given the others: the model ignores the rest.
+        hints: for many parameters in one call, numbers that may correlate with a learned objective, such as
+            multiply-adds; what is not finite counts as 0.
         n_startup: how many trials are spread over the exact objectives before any is predicted.
-        batch: how many trials are proposed between two fits; fewer at first, for then each tells more.
+        batch: how many trials are proposed between two fits; fewer at first, when each is more informative.
     """
 
     def __init__(self, *, exact: Mapping[int, Callable[[Params], float]] = {},  # noqa: B006
@@ -135,14 +135,14 @@ class PredictorSampler(BaseSampler):
         return firsts[bisect.bisect_right(firsts, number) - 1]
 
     def _read(self, wanted: HistoryPlan) -> Ledger:
-        """Where trials are read."""
+        """The ledger that reads trials."""
         old = self._batch[0] if self._batch else None
         if self._ledger is None or old is None or (old.space, old.guessing) != (wanted.space, wanted.guessing):
             self._ledger = Ledger(Encoding(wanted.space), self._known, wanted.guessing, self._compare)
         return self._ledger
 
     def _compare(self, trial: FrozenTrial, fact: Fact) -> None:
-        """Warn, once, of a trial whose value is not the exact one."""
+        """Warn once about a trial whose value differs from the exact one."""
         for objective, exact in zip(self._known.objectives, fact.exact):
             value = trial.values[objective]
             if self._warned or not math.isfinite(exact) or not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Architectures at random."""
+"""Random sampling."""
 
 from __future__ import annotations
 
