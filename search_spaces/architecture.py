@@ -70,7 +70,7 @@ class Architecture:
     share_inputs: bool = True
     """Whether source and target tokens share one embedding (seq2seq)."""
     residual: str = PLAIN
-    """How sub-layers are added to the stream: the name of an installed residual."""
+    """Name of the installed residual that adds sub-layers to the residual stream."""
     norm_eps: float = 0.0
     """What norms add to the variance; 0 for the norm's usual value."""
 

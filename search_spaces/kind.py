@@ -323,7 +323,7 @@ class Kind:
         return values
 
     def faults(self, values: Dims, known: Mapping[str, Value]) -> list[Fault]:
-        """What is wrong with resolved `values` in an architecture with these facts."""
+        """Faults of resolved `values` in an architecture with these facts."""
         values = self.filled(values)
         names = {dim.name for dim in self.dims}
         found = [Fault(name, f"unknown dim of {self.name}; allowed: {sorted(names) or 'none'}")

@@ -49,7 +49,7 @@ def encode(space: SearchSpace, arch: Architecture) -> dict[str, Value]:
 
 
 def _fixed(space: SearchSpace, arch: Architecture) -> dict[str, str | int | float]:
-    """What every architecture of the space has; classes and types only where a block uses them."""
+    """Properties common to all architectures of the space; classes and types only if a block uses them."""
     head, embedding = kinds.get(arch.head.kind).facts, kinds.get(arch.embedding.kind).facts
     return {"family": space.family, "vocab_size": space.vocab_size, "context": space.context,
             "n_classes": space.n_classes if "n_classes" in head else 0,

@@ -65,7 +65,7 @@ CLASSIFIER = Kind(
     role="head",
     module=Classifier,
     help="class logits of the whole sequence, or one number",
-    dims=(Dim("pool", str, "what stands for the sequence", default="mean", choices=("first", "mean")), POOLER,
+    dims=(Dim("pool", str, "how the sequence is pooled", default="mean", choices=("first", "mean")), POOLER,
           Dim("pooler_activation", str, "activation of the pooler", default="tanh",
               choices=("tanh", "relu", "gelu"), optional=True)),
     canonical=_canonical,

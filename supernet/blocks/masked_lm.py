@@ -14,7 +14,7 @@ from supernet.layers.norms import make_norm
 
 
 class MaskedLMHead(nn.Module):
-    """h -> Lin to the table's width, activation, norm -> table: one logit per word."""
+    """h -> Lin to the table's width, activation, norm -> table: one logit per token of the vocabulary."""
 
     def __init__(self, *, width: int, rank: int, vocab_size: int, norm: str, norm_eps: float,
                  activation: str) -> None:

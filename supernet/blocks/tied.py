@@ -15,7 +15,7 @@ class TiedHead(nn.Module):
     """h -> rank of the table -> table: one logit per token of the vocabulary.
 
     Args:
-        projection: `shared` reads the embedding's linear map backwards, `own` learns another.
+        projection: `shared` uses the transposed linear map of the embedding, `own` learns another.
         scale: whether h is divided by the square root of the width (T5).
         word_bias: whether every word has a bias (Marian).
     """

@@ -166,7 +166,7 @@ class MultiHead(nn.Module):
 
     def _recorded(self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None,
                   record: Record) -> Tensor:
-        """The same, step by step, so that the attention map can be kept."""
+        """The same with an explicit softmax, to record the attention map."""
         scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
         scores = scores if bias is None else scores + bias
         if self.causal:
