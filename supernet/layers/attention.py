@@ -127,7 +127,7 @@ class MultiHead(nn.Module):
         return ((batch, self.n_kv_heads, past, self.head_dim),) * 2
 
     def _keys_values(self, memory: Tensor | None, position: int | Tensor) -> tuple[Tensor, Tensor]:
-        assert memory is not None, "there is nothing to attend to"
+        assert memory is not None, "no tokens to attend to"
         of_keys, of_values = self._inputs(memory)
         k, v = self._heads(self.k(of_keys), self.n_kv_heads), self._heads(self.v(of_values), self.n_kv_heads)
         if self.k_norm is not None:
