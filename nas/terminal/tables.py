@@ -197,7 +197,7 @@ def published_table(rows: list[Row], columns: int) -> RenderableType:
     fitted = sum(row.result == "pass" and row.number.status == "fitted" for row in rows)
     says = ", ".join(f"{results[name]} {name}" for name in RESULT_STYLES)
     return Group(made, Text(f"{len(rows)} figures: {says}; {fitted} of those that pass are fitted: they use a setting "
-                            "the publication does not print"))
+                            "that the publication does not state"))
 
 
 def _result(row: Row) -> Text:
