@@ -64,7 +64,7 @@ def test_a_table_survives_being_a_file(tmp_path: Path) -> None:
     (lambda lines: [*lines[:-1], lines[-1][: len(lines[-1]) // 2]], "cut off|cannot be read"),
     (lambda lines: [lines[0], lines[1].replace("measured", "guessed")], "source 'guessed' is not allowed"),
     (lambda lines: [lines[0], lines[1].replace(",measured", ",measured").replace("prefill,", "prefill,", 1)
-                    .replace(lines[1].split('}",')[-1].split(",")[0], "nan", 1)], "is no time"),
+                    .replace(lines[1].split('}",')[-1].split(",")[0], "nan", 1)], "is not a valid latency"),
     (lambda lines: [], "line 1 must be"),
 ])
 def test_wrong_tables_say_which_line(change, says: str, tmp_path: Path) -> None:

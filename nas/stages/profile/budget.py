@@ -136,8 +136,8 @@ class PhaseTime:
         if not self.budget.resumed and least_s > TOLERANCE * self.budget.seconds:
             self.budget.forget()
             raise InputError(Option("budget"), f"{self.budget.seconds:g}s is too short: profiling {what} takes at "
-                                               f"least about {rounded_up(least_s)} here, compiling included; what is "
-                                               "compiled is kept")
+                                               f"least about {rounded_up(least_s)} here, compiling included; "
+                                               "compiled files are kept")
 
     def plan(self, selected: Selection, least_s: float, memory_s: float) -> str:
         """A sentence about the use of the time."""
