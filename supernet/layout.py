@@ -58,7 +58,7 @@ class Layout:
         inputs: axes summed over when the tensor is applied; their product is the fan-in.
         init: `auto` (bias 0, one-dimensional weight 1, matrices by fan-in), `zeros`, `ones`, or a
             standard deviation.
-        gain: factor on the standard deviation that the fan-in gives.
+        gain: factor on the standard deviation computed from the fan-in.
         core: a product of other tensors that the supernet adds to this one.
     """
 

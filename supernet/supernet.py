@@ -35,8 +35,8 @@ class Supernet(nn.Module):
 
     Args:
         space: the architectures it holds weights for.
-        seed: of the initial weights; each tensor draws for itself, so they do not depend on order.
-        dropout: rate of every dropout while training.
+        seed: of the initial weights; each tensor has its own generator, so the order does not matter.
+        dropout: dropout rate while training.
         cores: whether full matrices share a core with factorised ones; in weights of earlier versions they do not.
     """
 
@@ -89,7 +89,7 @@ class Supernet(nn.Module):
     def forward(self, arch: Architecture, tokens: Tensor, target: Tensor | None = None, *, mask: Tensor | None = None,
                 target_mask: Tensor | None = None, types: Tensor | None = None,
                 outputs: Sequence[str] | None = None) -> Any:
-        """What `Transformer(arch).forward` gives, on this store's weights."""
+        """As `Transformer(arch).forward`, with this store's weights."""
         if torch.is_grad_enabled():
             self._folded.clear()  # training may change weights, or averages of them, in ways that no version tells
         return run(arch, _Slices(self), self.checkpointing and torch.is_grad_enabled(), tokens, target, mask,

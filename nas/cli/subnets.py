@@ -1,4 +1,4 @@
-"""`nas import`, `extract`, `retrain`, `compress`, `export` and `measure`: from the front to a model that is shipped."""
+"""`nas import`, `extract`, `retrain`, `compress`, `export` and `measure`: from the front to an exported model."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class RunConfig(BaseModel):
 
 
 def read_config(path: Path) -> RunConfig:
-    """A config from its file. Raises InputError with everything that is wrong."""
+    """A config from its file. Raises InputError with all faults."""
     data = read_yaml(path)
     if isinstance(data, dict) and isinstance(data.get("training"), dict):
         data["training"].setdefault("optimiser", "adamw")  # the only one before there was a choice

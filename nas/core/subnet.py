@@ -70,7 +70,7 @@ class SubnetFacts(_Frozen):
         unmeasured_share: by the names of latencies, the share that is based on interpolated or estimated prices;
             subnets of older versions have none.
         measured: by the names of latencies.
-        exports: what was written beside the model by `nas export`, by format.
+        exports: exports by `nas export`, by format.
         specials: of an imported model, the ids of its special tokens: pad, bos, eos, and begin of a decoder. Its
             tokenizer adds them to a text by itself.
     """
@@ -144,12 +144,12 @@ class Subnet:
             raise InputError(str(path), f"cannot be read ({says}); {REMEDY}") from None
         n = found.get_vocab_size()
         if n > self.arch.vocab_size or (n != self.arch.vocab_size and not self.facts.imported):
-            raise InputError(str(path), f"makes {n:,} tokens, the model knows "
+            raise InputError(str(path), f"makes {n:,} tokens, the model has "
                                         f"{self.arch.vocab_size:,}; {REMEDY}")
         return found
 
     def run(self) -> RunDir:
-        """The run it came from, which has its data. Raises InputError where that is gone."""
+        """Its run, which has the data. Raises InputError if that is gone."""
         if not self.facts.run:
             raise InputError(str(self.path), "is an imported model without a run, so there are no data to train or "
                                              "evaluate it with")

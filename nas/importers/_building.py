@@ -24,7 +24,7 @@ def assemble(*, family: str, vocab_size: int, context: int, width: int, embeddin
              norm: str, norm_eps: float, placement: str, positions: str, bias: bool, n_classes: int = 0,
              n_types: int = 0, share_inputs: bool = True, encoder: dict[str, Any] | None = None,
              decoder: dict[str, Any] | None = None) -> Architecture:
-    """The architecture with these parts. Raises InputError where they contradict each other."""
+    """The architecture with these parts. Raises InputError if they contradict each other."""
     eps = 0.0 if norm_eps == NORM_EPS[norm] else norm_eps
     facts = Facts(width=width, context=context, vocab_size=vocab_size, n_classes=n_classes, n_types=n_types,
                   causal=False, positions=positions, norm=norm, placement=placement, bias=bias,

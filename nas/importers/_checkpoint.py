@@ -54,7 +54,7 @@ class Checkpoint:
         return frozenset(self.tensors)
 
     def tensor(self, name: str) -> Tensor:
-        """A tensor in float32. Raises InputError where the file is damaged or holds no floating numbers."""
+        """A tensor in float32. Raises InputError if the file is damaged or holds no floating numbers."""
         path, there = self.tensors[name]
         try:
             with safe_open(path, framework="pt") as file:
@@ -79,7 +79,7 @@ class Checkpoint:
         return read_text(path)
 
     def optional(self, name: str) -> Mapping[str, Any]:
-        """The content of a JSON file that may be missing. Raises InputError where it is damaged."""
+        """The content of a JSON file that may be missing. Raises InputError if it is damaged."""
         path = self.folder / name
         return read_table(path) if path.is_file() else {}
 

@@ -54,7 +54,7 @@ class PretrainedSettings:
         return value
 
     def only(self, name: str, *allowed: Any) -> None:
-        """Raises InputError where a field has a value that is not supported; the first is the default."""
+        """Raises InputError if a field has a value that is not supported; the first is the default."""
         value = self.data.get(name, allowed[0])
         if value not in allowed and value is not None:
             listed = ", ".join(shown(each) for each in allowed)

@@ -28,7 +28,7 @@ class EncoderHeads:
     Args:
         body: prefix of all tensors of the encoder in a model with a head.
         stem: of the class names, such as `Bert`.
-        pooler: of the linear map after the first token in the body; empty where there is none.
+        pooler: of the linear map after the first token in the body; empty if there is none.
         transform: linear map and norm of the masked-word head, and its bias of words.
         classifier: linear map (the pooler, where it is in the body) and output of the classifier.
         activation: of the masked-word head; empty for that of the layers.

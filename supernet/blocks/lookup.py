@@ -105,7 +105,7 @@ KIND = Kind(
         Dim("positions_at", str, "where positions and types are added: before (rank) or after the "
                                  "projection to the width", default="width", choices=("width", "rank")),
         Dim("norm_after", bool, "whether the embedding is normalised", default=False),
-        Dim("scale", bool, "whether rows are scaled by the root of their width", default=False),
+        Dim("scale", bool, "whether rows are multiplied by the square root of their width", default=False),
         Dim("wavelengths", str, "wavelengths of sinusoidal positions: 10,000 reached, or not quite as in the paper",
             default="tensor2tensor", choices=("tensor2tensor", "paper"), optional=True),
         Dim("by_side", bool, "whether the target has positions and a norm of its own", default=False, optional=True),

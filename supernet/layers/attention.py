@@ -151,7 +151,7 @@ class MultiHead(nn.Module):
     def _fused(self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None) -> Tensor:
         dropout, n, m = self.drop.p if self.training else 0.0, q.shape[2], k.shape[2]
         is_causal = self.causal and allowed is None and bias is None and bool(n == m)  # a tracer compares to a tensor
-        if self.causal and not is_causal and n > 1:  # a single token sees all there is
+        if self.causal and not is_causal and n > 1:  # a single token sees all earlier tokens
             allowed = _causal(allowed, n, m, q.device)
         if bias is not None:
             bias = bias.to(q.dtype)

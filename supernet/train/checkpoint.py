@@ -124,7 +124,7 @@ def load_tensors(path: Path, remedy: str = REMEDY) -> dict[str, Tensor]:
 
 
 def stored_names(path: Path) -> tuple[str, ...]:
-    """The names of the tensors of a safetensors file. Raises InputError where it is damaged."""
+    """The names of the tensors of a safetensors file. Raises InputError if it is damaged."""
     try:
         with safe_open(path, "pt") as file:
             return tuple(file.keys())

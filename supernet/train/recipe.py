@@ -21,22 +21,23 @@ class Recipe(BaseModel):
     accumulate: int = Field(1, ge=1, description="forward passes per optimiser step (gradient accumulation)")
 
     strategy: Literal[tuple(STRATEGIES)] = Field(  # type: ignore[valid-type]
-        "turns", description="which architectures train in a step")
-    n_random: int = Field(2, ge=0, description="random architectures beside the largest and smallest")
-    distill: float = Field(0.5, ge=0, le=1, description="share of the largest's soft targets in the others' loss")
-    layerdrop: float = Field(0.0, ge=0, lt=1, description="rate at which layers are left out while training")
-    dropout: float = Field(0.1, ge=0, lt=1, description="rate of every dropout")
+        "turns", description="architectures trained in each step")
+    n_random: int = Field(2, ge=0, description="number of random architectures besides the largest and the smallest")
+    distill: float = Field(0.5, ge=0, le=1, description="weight of the largest architecture's soft targets in the loss "
+                                                        "of the others")
+    layerdrop: float = Field(0.0, ge=0, lt=1, description="layer dropout rate during training")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate")
 
     optimiser: Literal["adamw", "muon"] = Field(
         "muon", description="muon: orthogonalised updates for the matrices of layers, AdamW for the rest")
-    lr: float = Field(1e-3, gt=0, description="greatest learning rate")
-    warmup: int = Field(100, ge=0, description="steps in which the learning rate rises")
-    final_lr: float = Field(0.1, ge=0, le=1, description="share of the learning rate the cosine ends at")
-    weight_decay: float = Field(0.1, ge=0, description="of AdamW; norms and biases have none")
-    beta2: float = Field(0.98, ge=0, lt=1, description="decay of AdamW's squared gradients")
-    clip: float = Field(1.0, ge=0, description="greatest norm of the gradient; 0: any")
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the labels spread over all classes")
-    ema: float = Field(0.0, ge=0, lt=1, description="decay of the averaged weights; 0: none are kept")
+    lr: float = Field(1e-3, gt=0, description="peak learning rate")
+    warmup: int = Field(100, ge=0, description="warm-up steps")
+    final_lr: float = Field(0.1, ge=0, le=1, description="final learning rate as a share of lr (cosine decay)")
+    weight_decay: float = Field(0.1, ge=0, description="weight decay of AdamW; not applied to norms and biases")
+    beta2: float = Field(0.98, ge=0, lt=1, description="beta2 of AdamW")
+    clip: float = Field(1.0, ge=0, description="gradient clipping norm; 0: no clipping")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing")
+    ema: float = Field(0.0, ge=0, lt=1, description="decay of the exponential moving average of the weights; 0: off")
 
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps, ...")
     precision: Literal["auto", "fp32", "bf16", "fp64"] = Field(

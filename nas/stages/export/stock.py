@@ -27,7 +27,7 @@ NAMES = {"pad": "pad_token_id", "bos": "bos_token_id", "eos": "eos_token_id", "b
 
 
 def write_stock(shipment: Shipment, folder: Path) -> dict[str, Any] | None:
-    """Write config and weights of a stock class, and give the facts worth keeping; None where no class can hold it."""
+    """Write config and weights of a stock class, and give the facts worth keeping; None if no class can hold it."""
     facts = shipment.subnet.facts
     preferred = str(facts.made[0].settings.get("model_type", "")) if facts.made else ""
     for importer, config, stock in stock_models(shipment.arch, preferred):

@@ -23,7 +23,7 @@ LENGTH, ROWS, SEED = 48, 3, 0
 
 
 def largest_difference(checkpoint: Checkpoint, imported: ImportedModel, tokenizer: Tokenizer) -> float | None:
-    """How much the outputs differ at most; None where transformers is not installed.
+    """How much the outputs differ at most; None if transformers is not installed.
 
     Raises:
         InputError: transformers cannot load the model.

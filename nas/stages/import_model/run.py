@@ -25,7 +25,7 @@ class ImportResult:
 
     Args:
         cls: the class of transformers that it equals.
-        difference: of the outputs at most; None where transformers is not installed.
+        difference: of the outputs at most; None if transformers is not installed.
         left_out: tensors of the checkpoint that the model does not need.
     """
 
@@ -35,7 +35,7 @@ class ImportResult:
     left_out: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """For a program."""
+        """Data for JSON output."""
         return {"folder": str(self.subnet.path), "key": self.subnet.arch.key, "class": self.cls,
                 "params": count_params(self.subnet.arch), "task": self.subnet.facts.task,
                 "largest_difference": self.difference, "left_out": list(self.left_out)}
@@ -65,7 +65,7 @@ def run(request: ImportRequest, progress: StageProgress) -> ImportResult:
 
 
 def _tokenizer(checkpoint: Checkpoint, text: str, arch: Architecture) -> Tokenizer:
-    """The model's own. Raises InputError where it is damaged, or makes tokens that the model does not know."""
+    """The model's own. Raises InputError if it is damaged, or makes tokens that the model does not know."""
     try:
         found = Tokenizer.from_str(text)
     except Exception as error:  # the library raises Exception itself

@@ -25,7 +25,7 @@ class TrainRequest:
         run: the new run's name.
         data: where the data are, such as `{"train": "my.txt"}`; empty for the bundled sample data.
         training: settings of the recipe, such as `{"steps": 2000}`.
-        resume: the run to resume; everything above may then be left out, and must agree with the run where it is given.
+        resume: the run to resume; everything above is then optional, and must agree with the run if given.
         check: whether to report rarely trained tensors, and what two architectures gain by a few steps alone.
         workers: data-parallel processes; more than one run on the Ray cluster at the address `ray`.
     """

@@ -90,7 +90,7 @@ def _trained(folder: RunDir, prepared: Prepared, request: TrainRequest, progress
     recipe, start = folder.config().training, newest_step(folder.path / "checkpoints")
     done = folder.weights_path.is_file()
     if done:
-        progress.note(f"{folder.path} is trained to the end already: nothing is left to train")
+        progress.note(f"{folder.path} is already fully trained")
     elif start:
         progress.note(f"resuming after step {start:,} of {recipe.steps:,}")
     shown = progress.training("training", recipe.steps, start)

@@ -88,7 +88,7 @@ def _opened(name: str, command: str | None) -> Subnet:
 
 def _ids(tokenizer: Tokenizer, text: str, specials: bool) -> list[int]:
     """The tokens of a text; with those that an imported tokenizer adds."""
-    readable = text.encode("utf-8", "replace").decode()  # a shell passes on what is no text
+    readable = text.encode("utf-8", "replace").decode()  # a shell may pass invalid text
     return list(tokenizer.encode(readable).ids) if specials else next(encode(tokenizer, [readable]))
 
 

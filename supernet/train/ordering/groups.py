@@ -164,7 +164,7 @@ def _one_group(bench: UnitBench, name: str, sets: dict[str, tuple[UnitAxis, ...]
 
 @lru_cache(maxsize=4096)
 def _width_axes(units: tuple[Unit, ...], facts: Facts) -> tuple[UnitAxis, ...] | None:
-    """The axes that follow the channels of the hidden states; None where these cannot be permuted."""
+    """The axes that follow the channels of the hidden states; None if these cannot be permuted."""
     bench, width = UnitBench(units), bench_width(units)
     for names in ({"width"}, {"width", *_equal_to(units, width)}):
         candidates = _changed(units, names, facts)
@@ -214,7 +214,7 @@ def _equal_to(units: Sequence[Unit], value: int) -> set[str]:
 
 
 def _changed(units: Sequence[Unit], names: set[str], facts: Facts) -> tuple[UnitAxis, ...] | None:
-    """The axes that have as many entries as dims (or facts) say, or a multiple of it; None where they cannot change."""
+    """The axes that have as many entries as dims (or facts) say, or a multiple of it; None if they cannot change."""
     known: dict[str, Value] = {}
     for unit in reversed(units):
         known |= {**dict(unit.facts), **dict(unit.block.dims)}
@@ -229,7 +229,7 @@ def _changed(units: Sequence[Unit], names: set[str], facts: Facts) -> tuple[Unit
 
 
 def _varied(unit: Unit, names: set[str], value: int, known: Facts) -> Unit | None:
-    """The unit with another value of dims and facts; None where its kind does not allow that."""
+    """The unit with another value of dims and facts; None if its kind does not allow that."""
     facts = tuple((name, value if name in names else old) for name, old in unit.facts)
     if unit.role == "norm":
         return replace(unit, facts=facts)
@@ -240,7 +240,7 @@ def _varied(unit: Unit, names: set[str], value: int, known: Facts) -> Unit | Non
 
 
 def _grown(i: int, unit: Unit, other: Unit, old: int, new: int) -> tuple[UnitAxis, ...] | None:
-    """The axes of a unit that differ in another one by as much as a dim; None where the two have other tensors."""
+    """The axes of a unit that differ in another one by as much as a dim; None if the two have other tensors."""
     try:
         before, after = (
             {piece.name: piece.shape for entry in unit_entries(each) for piece in entry.pieces}
