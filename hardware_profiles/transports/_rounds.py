@@ -94,6 +94,6 @@ def check_rounds(lines: Iterable[Mapping[str, Any]], reference: str, device_name
     if len(ms) < 2:
         return
     if len(samples) == 1 and len(rounds) > 1 or len(ms) >= MANY and max(ms) - min(ms) <= ALIKE * min(ms):
-        raise InputError(device_name, f"all {len(ms)} workloads take {min(ms):.4g} ms, though they differ; either the "
-                                      "clock is too coarse or the runner does not run the model it is given; run it "
-                                      "by hand on two models")
+        raise InputError(device_name, f"all {len(ms)} workloads take {min(ms):.4g} ms, although they differ; either "
+                                      "the clock is too coarse or the runner does not run the given model; run it "
+                                      "manually on two models")

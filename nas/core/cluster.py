@@ -65,8 +65,8 @@ def _connect(address: str, workers: int, environment: dict[str, Any] | None) -> 
         raise
     except (OSError, ValueError, RuntimeError, RayError) as error:
         if "Authentication" in f"{error!r} {error.__cause__!r}":
-            says = (f"the cluster at {address!r} asks for a token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH to "
-                    "the file that holds it")
+            says = (f"the cluster at {address!r} requires a token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH to "
+                    "the token file")
         else:
             says = f"no Ray cluster at {address!r} ({str(error).splitlines()[0]}); {REMEDY}"
         raise InputError(Option("ray"), says) from None

@@ -91,7 +91,7 @@ def test_a_variable_that_names_no_cluster_is_told(nobody, monkeypatch):
         ray_address.check_answers("auto")
 
 
-@pytest.mark.parametrize(("answer", "says"), [(b"HTTP/1.0 400 Bad Request\r\n", "is no Ray cluster"),
+@pytest.mark.parametrize(("answer", "says"), [(b"HTTP/1.0 400 Bad Request\r\n", "is not a Ray cluster"),
                                               (None, "did not answer for 1 s")])
 def test_what_listens_and_is_no_cluster(nobody, monkeypatch, answer, says):
     monkeypatch.setattr(ray_address, "ANSWER_S", 1.0)

@@ -43,7 +43,7 @@ class ProductQuantise(Technique):
         """Refuse what is quantised, and a model whose tables have too few rows for codes to save anything."""
         super().check(model, recipe)
         if not self._tables(model):
-            raise InputError(Option(self.name), f"no embedding table has more than {2**self.bits} rows; take fewer "
+            raise InputError(Option(self.name), f"no embedding table has more than {2**self.bits} rows; use fewer "
                                                 "bits")
 
     def apply(self, context: CompressionContext) -> Transformer:
