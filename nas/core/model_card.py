@@ -98,8 +98,8 @@ def _data(subnet: Subnet) -> Iterator[str]:
         yield f"Trained elsewhere; imported from `{facts.made[0].settings.get('source')}`."
         return
     given = ", ".join(f"`{name}={value}`" for name, value in facts.data.items())
-    yield (f"Trained and judged for the task {facts.task} on {given}." if given else
-           f"Trained and judged for the task {facts.task} on the data that come with Paretoformer.")
+    yield (f"Trained and evaluated for the task {facts.task} on {given}." if given else
+           f"Trained and evaluated for the task {facts.task} on the sample data bundled with Paretoformer.")
     if facts.scale:
         mean, deviation = facts.scale
         yield f"Its output is a number of standard deviations: the label is {mean:.6g} + {deviation:.6g} x output."

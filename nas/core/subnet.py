@@ -65,7 +65,7 @@ class SubnetFacts(_Frozen):
         run: the folder of the run it came from, which has the data to train and judge it; empty for an imported model.
         labels: the names of the model's outputs, where the task has any.
         scale: mean and standard deviation of the training labels, where the model predicts a number in units of these.
-        made: what was done to it, oldest first; the last one's metrics are the model's own.
+        made: its history, oldest first; the last metrics are those of the model.
         costs: by the names a search has for them: params, macs, weight_bytes, latency:DEVICE, ...
         unmeasured_share: by the names of latencies, the share that is based on interpolated or estimated prices;
             subnets of older versions have none.

@@ -51,7 +51,8 @@ class Encoded:
 
 
 def fingerprint(data: Encoded) -> str:
-    """The SHA-256 of what a model can see of the data; the tokeniser's pieces, not its file, whose form may change."""
+    """The SHA-256 of the data as a model sees them; of the tokeniser's pieces, not of its file, whose format may
+    change."""
     seen = [sorted(data.tokenizer.get_vocab().items()), data.labels, *([data.scale] if data.scale else [])]
     found = hashlib.sha256(json.dumps(seen).encode())
     for name in sorted(data.arrays):

@@ -41,19 +41,19 @@ class LabelledTexts(Task):
         """The rows of a table or of lines that match a pattern."""
         if format_of(path, options) == "text":
             table = Setting("data", "format", "tsv")
-            says = f"cannot tell the columns of {path}; give {table}, csv or jsonl, or a pattern"
+            says = f"cannot detect the columns of {path}; give {table}, csv or jsonl, or a pattern"
             raise InputError(WHERE, [Fault("format", says)])
         return read_rows(path, options, self.roles)
 
     def check(self, space: SearchSpace) -> None:
-        """Only a head that gives classes will do."""
+        """Raises InputError unless the space has a classification head."""
         super().check(space)
         if not space.n_classes:
             says = f"needs a space with the head classifier; {space.name} has no classes"
             raise InputError("", f"task {self.name} {says}")
 
     def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
-        """The rows without spaces around them. Raises InputError where a row has no label."""
+        """The rows without spaces around them. Raises InputError if a row has no label."""
         n = sum(not label.strip() for _, label in rows)
         if n:
             raise InputError(WHERE, [Fault("label", f"{n:,} of {len(rows):,} rows of {split} have no label")])
@@ -61,7 +61,7 @@ class LabelledTexts(Task):
 
     def encode(self, rows: Rows, tokenizer: Tokenizer, labels: tuple[str, ...], context: int,
                notes: list[str]) -> Arrays:
-        """`<bos>` and the text: heads that read the first token find a token of their own there."""
+        """`<bos>` and the text: heads that pool the first token need a special token there."""
         arrays: Arrays = {}
         n_cut = 0
         for split in SPLITS:
@@ -83,7 +83,7 @@ class LabelledTexts(Task):
 
 
 def as_read(text: list[int], context: int) -> list[int]:
-    """What a model reads of a text's tokens: `<bos>` and as many as the context holds."""
+    """The model input of a text's tokens: `<bos>` and as many as fit the context."""
     return [BOS, *text[:context - 1]]
 
 

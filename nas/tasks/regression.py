@@ -40,7 +40,7 @@ class Regression(LabelledTexts):
         return take_off({"train": rows}, seed, self.must_stay, part=0.15)
 
     def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
-        """The rows without spaces around them. Raises InputError where a label is not a finite number."""
+        """The rows without spaces around them. Raises InputError if a label is not a finite number."""
         found = super().cleaned(rows, split, notes)
         wrong = [label for _, label in found if _number(label) is None]
         if wrong:
@@ -50,7 +50,7 @@ class Regression(LabelledTexts):
         return found
 
     def labels(self, rows: Rows) -> tuple[str, ...]:
-        """One output. Raises InputError where all training rows have the same number."""
+        """One output. Raises InputError if all training rows have the same number."""
         if len({_number(label) for _, label in rows["train"]}) < 2:
             says = f"the training rows have only the number {rows['train'][0][1]}; two or more are needed"
             raise InputError(WHERE, [Fault("label", says)])
@@ -89,7 +89,7 @@ class Regression(LabelledTexts):
 
     @torch.no_grad()
     def answer(self, trained: TrainedModel, text: str, ids: list[int]) -> Predicted:
-        """The number of a text, in the units of the data. Raises InputError where the scale of the labels is lost."""
+        """The number of a text, in the units of the data. Raises InputError if the scale of the labels is lost."""
         if trained.scale is None:
             raise InputError(trained.where, "metrics.json lacks the scale of the labels; extract it again")
         mean, deviation = trained.scale
@@ -110,7 +110,7 @@ class Predicted(Answer):
 
 
 def _number(label: str) -> float | None:
-    """A finite number as it is written; None where it is none."""
+    """A finite number as it is written; None if it is none."""
     try:
         found = float(label)
     except ValueError:

@@ -117,10 +117,10 @@ def _teacher(subnet: Subnet, request: RetrainRequest) -> Subnet | None:
     found, student, where = Subnet.open(request.teacher), subnet.arch, Option("teacher")
     if found.tokenizer().get_vocab() != subnet.tokenizer().get_vocab():
         raise InputError(where, f"{request.teacher} has another vocabulary than {subnet.path}; a teacher needs the "
-                                "same: take one of the same run, or supernet")
+                                "same; use one of the same run, or supernet")
     if found.arch.family != student.family or (found.facts.labels, found.facts.scale) != (
             subnet.facts.labels, subnet.facts.scale):
-        raise InputError(where, f"{request.teacher} tells other labels than {subnet.path}; a teacher needs the same")
+        raise InputError(where, f"{request.teacher} has other labels than {subnet.path}; a teacher needs the same")
     if found.arch.context < student.context:
         raise InputError(where, f"{request.teacher} reads {found.arch.context} tokens, {subnet.path} "
                                 f"{student.context}; a teacher needs the same context")
