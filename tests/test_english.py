@@ -31,7 +31,7 @@ INSTEAD = {
     r"what helps": "remedy, advice",
     r"\banew\b": "again",
     r"by turns": "alternately",
-    r"nobody|somebody|whoever": "no one in particular: name the process, or use the passive",
+    r"nobody (?!in the village)|somebody": "name the process, or use the passive",
     r"as usual": "say what happens",
     r"\bput (?:it|them|the files?) back": "restore",
     r"take another": "use another, choose another",

@@ -38,7 +38,8 @@ class Checkpoint:
     def open(cls, folder: Path) -> Checkpoint:
         """Read the config and the names of the tensors. Raises InputError."""
         if not folder.is_dir():
-            raise InputError(str(folder), "is no folder; give a folder with config.json and model.safetensors, or the "
+            raise InputError(str(folder), "is not a folder; give a folder with config.json and model.safetensors, or "
+                                          "the "
                                           "name of a model on the Hugging Face Hub")
         if not (folder / CONFIG).is_file():
             raise InputError(str(folder), f"holds no {CONFIG}; a pretrained model has one")

@@ -16,15 +16,15 @@ def fetch(name: str) -> Path:
     if Path(name).exists():
         return Path(name)
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) or name.startswith("."):
-        raise InputError(name, "is no folder, and no name of a model on the Hugging Face Hub")
+        raise InputError(name, "is neither a folder nor the name of a model on the Hugging Face Hub")
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
-        raise InputError(name, "is no folder; to download models, run `pip install 'paretoformer[huggingface]'`") \
+        raise InputError(name, "is not a folder; to download models, run `pip install 'paretoformer[huggingface]'`") \
             from None
     try:
         return Path(snapshot_download(name, allow_patterns=list(FILES)))
     except Exception as error:  # of the network, the Hub or the disk
         says = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(name, f"is no folder here, and cannot be downloaded from the Hugging Face Hub ({says})") \
+        raise InputError(name, f"is not a folder, and cannot be downloaded from the Hugging Face Hub ({says})") \
             from None

@@ -80,7 +80,7 @@ def _attention(ours: str, theirs: str, name: str) -> Iterator[Link]:
 def write(arch: Architecture, model_type: str) -> dict[str, Any]:
     """A config of that type for the architecture."""
     if arch.family != "seq2seq" or arch.norm != "layernorm" or arch.head.kind != "tied":
-        raise NotExpressibleError("it is no encoder-decoder with LayerNorm and a tied head")
+        raise NotExpressibleError("it is not an encoder-decoder with LayerNorm and a tied head")
     found: dict[str, Any] = {
         "model_type": model_type, "architectures": [CLASSES[model_type]], "vocab_size": arch.vocab_size,
         "d_model": arch.width, "max_position_embeddings": arch.context, "is_encoder_decoder": True,

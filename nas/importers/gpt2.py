@@ -57,7 +57,7 @@ def _links(arch: Architecture, prefix: str) -> Iterator[Link]:
 def write(arch: Architecture, model_type: str) -> dict[str, Any]:
     """A config for the architecture."""
     if arch.family != "lm" or arch.norm != "layernorm":
-        raise NotExpressibleError("it is no language model with LayerNorm")
+        raise NotExpressibleError("it is not a language model with LayerNorm")
     mixer, ffn = arch.decoder[0].mixer, arch.decoder[0].ffn
     return {
         "model_type": model_type, "architectures": ["GPT2LMHeadModel"], "vocab_size": arch.vocab_size,

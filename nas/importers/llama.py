@@ -105,7 +105,7 @@ def _check_window(config: PretrainedSettings, context: int, model_type: str) -> 
 def write(arch: Architecture, model_type: str) -> dict[str, Any]:
     """A config of that type for the architecture."""
     if arch.family != "lm" or arch.norm != "rmsnorm":
-        raise NotExpressibleError("it is no language model with RMSNorm")
+        raise NotExpressibleError("it is not a language model with RMSNorm")
     mixer, ffn = arch.decoder[0].mixer, arch.decoder[0].ffn
     biases = {"model": "all" if arch.bias else "none"}.get(str(mixer["biases"]), mixer["biases"])
     return {

@@ -96,7 +96,7 @@ def _feed_forward(config: PretrainedSettings, default: str) -> tuple[bool, str]:
 def write(arch: Architecture, model_type: str) -> dict[str, Any]:
     """A config of that type for the architecture."""
     if arch.family != "seq2seq" or arch.norm != "rmsnorm":
-        raise NotExpressibleError("it is no encoder-decoder with RMSNorm")
+        raise NotExpressibleError("it is not an encoder-decoder with RMSNorm")
     mixer, ffn = arch.encoder[0].mixer, arch.encoder[0].ffn
     activation = THEIR_ACTIVATIONS.get(str(ffn["activation"]), str(ffn["activation"]))
     gated = "gated-gelu" if activation == "gelu_new" else f"gated-{activation}"

@@ -69,7 +69,7 @@ class Translation(Task):
             raise InputError(WHERE, [Fault(split, "every pair has an empty side")])
         if len(whole) < len(rows):
             notes.append(f"{len(rows) - len(whole):,} of {len(rows):,} pairs of {split} have an empty side "
-                         "and were left out")
+                         "and were removed")
         return whole
 
     def texts(self, rows: list[Row]) -> Iterator[str]:

@@ -96,7 +96,7 @@ def _entries(model: Supernet | Transformer) -> Iterator[tuple[str, tuple[int, ..
 
 
 def _as_matrix(shape: tuple[int, ...], entry: TensorEntry) -> tuple[int, int] | None:
-    """Rows and columns of a stored shape; None for what is no matrix, or one of several (a group of maps)."""
+    """Rows and columns of a stored shape; None for other tensors than matrices, or one of several (a group of maps)."""
     inputs = sorted(axis % len(shape) for axis in entry.layout.inputs)
     matrix = len(entry.shape) > 1 and not entry.is_buffer and entry.layout.init == "auto"
     if not matrix or inputs != list(range(len(shape) - len(inputs), len(shape))):
