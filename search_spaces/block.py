@@ -54,7 +54,7 @@ def canonical_block(kind: str, values: Dims, facts: Facts) -> BlockConfig:
 
 
 def head_facts(facts: Facts, embedding: BlockConfig) -> Facts:
-    """What a head may know: also the embedding it can tie to."""
+    """Facts that a head may use, including the embedding it can tie to."""
     kind, dims = kinds.get(embedding.kind), embedding.filled()
     tables = kind.tables(dims, facts.as_dict()) if kind.tables else "words"
     return replace(facts, rank=int(dims.get("rank", facts.width)), projects=kind.projects, tables=tables)

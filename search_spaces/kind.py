@@ -56,7 +56,7 @@ class Facts:
     rank: int = 0
     """Width of the embedding table; for heads only."""
     projects: bool = False
-    """Whether the embedding widens its table by one linear map; known to heads only."""
+    """Whether the embedding widens its table by one linear map; for heads only."""
     tables: str = "words"
     """What a head can tie to: `words`, one table of all words named `table`; `none`; or the bands of an adaptive
     embedding, see `supernet.layers.bands`. Known to heads only."""
@@ -274,7 +274,7 @@ class Kind:
         logits: head only: whether it returns logits, which have a loss.
         projects: embedding only: whether the table is widened by one linear map `project`.
         tables: embedding only: maps dims and facts to the fact `tables` of heads; by default `words`.
-        length: between only: by its dims, the share of the tokens that is left; None where the length stays.
+        length: between only: maps its dims to the share of the tokens that remains; None if the length is unchanged.
         restored_by: between only: the kind of role `restore`, with the same dims, that restores the length at the end
             of the stack; empty if it is not restored.
         words: maps dims and the model's width to a label, in pieces; by default the name and all dims.

@@ -50,7 +50,7 @@ def quality(predicted: Floats, measured: Floats, archs: Sequence[Architecture]) 
 
 
 def tau(x: Floats, y: Floats) -> float | None:
-    """Kendall's tau-b; None where one side is all ties, or shorter than two."""
+    """Kendall's tau-b; None if one side is all ties, or shorter than two."""
     value = float(kendalltau(x, y).statistic) if len(x) > 1 else np.nan
     return None if np.isnan(value) else value
 

@@ -116,7 +116,7 @@ def connect(address: str, **settings: Any) -> None:
 
     def check_time() -> None:
         if time.monotonic() > until:
-            raise TimeoutError(f"what listens there does not answer as a Ray cluster ({CONNECT_S:.0f} s)")
+            raise TimeoutError(f"the server there does not answer like a Ray cluster ({CONNECT_S:.0f} s)")
 
     error = in_thread(lambda: ray.init(address=address, **settings), check_time, _POLL_S)
     if error is not None:

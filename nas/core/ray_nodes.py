@@ -54,7 +54,7 @@ class Nodes:
         name, address = node.get("NodeManagerHostname"), node.get("NodeManagerAddress")
         why = " ".join(str(node.get("DeathReasonMessage") or "its Ray process is not running any more").split())[:200]
         says = (f"the machine {name} ({address}, node {node['NodeID'][:8]}) left the Ray cluster during {self.stage}: "
-                f"{why}; its work is done again elsewhere, machines left: {left}")
+                f"{why}; its work is repeated on other machines; machines left: {left}")
         event = {"schema_version": 1, "time": datetime.now().astimezone().isoformat(timespec="seconds"),
                  "kind": "node_left", "stage": self.stage, "says": says}
         with suppress(OSError), (self.folder / EVENTS).open("a", encoding="utf-8") as file:

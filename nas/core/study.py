@@ -96,7 +96,7 @@ class Study:
             if trial.params.keys() != self.distributions.keys() or not all(
                     trial.params[name] in each.choices  # type: ignore[attr-defined]  # all genes are choices
                     for name, each in self.distributions.items()):
-                raise InputError(str(self.path), f"trial {trial.number} is not of this search; {REMEDY}")
+                raise InputError(str(self.path), f"trial {trial.number} does not belong to this search; {REMEDY}")
             values = trial.values or ()
             if trial.state == TrialState.COMPLETE and not (len(values) == len(names) and np.isfinite(values).all()):
                 raise InputError(where, f"has no finite value for each of {', '.join(names)}; {REMEDY}")

@@ -242,7 +242,7 @@ CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
     (("training",), _training), (("devices",), _devices), (("devices", "space"), _conditions),
     (("search", "task"), _search), (("search", "task", "space"), _applicable), (("pick", "task"), _pick),
     (("task", "devices"), _prices), (("retrain",), _retrain), (("export",), _export))
-"""Each with the keys that it reads, those it builds on before it."""
+"""Checks with the keys that they read, in dependency order."""
 NEW: tuple[tuple[tuple[str, ...], Check], ...] = (
     (("run",), _folder), (("task", "space"), _family), (("data", "task"), _data))
 """Checks for a new run."""

@@ -100,7 +100,7 @@ class Given:
 
 
 def write_config(path: Path, ask: Ask, given: Given = Given(), say: Callable[[Guess], None] = lambda _: None) -> Path:
-    """Ask, and write the file. Raises InputError where it exists or an answer is wrong: nothing is written then.
+    """Ask, and write the file. Raises InputError if it exists or an answer is wrong: nothing is written then.
 
     Args:
         say: shows how the user's files are understood.

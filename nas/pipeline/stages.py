@@ -97,7 +97,7 @@ def _profile(work: PipelineState) -> None:
         request = ProfileRequest(each.device, space, parse_time(each.budget))
         requests = [replace(request, check=True, n=each.check)] if each.check else []
         if profiling.is_profiled(each.device, space):
-            work.progress.note(f"{each.device} was profiled for this space before, which is kept; "
+            work.progress.note(f"{each.device} was already profiled for this space, and the profile is kept; "
                                f"{Option('from')} profile measures it again")
         else:
             requests.insert(0, request)
@@ -174,10 +174,10 @@ def measurable(config: PipelineConfig) -> list[str]:
 
 
 def after(first: str) -> list[str]:
-    """A stage and those that read its results, directly or not. Raises InputError where there is none."""
+    """A stage and those that read its results, directly or not. Raises InputError if there is none."""
     names = [stage.name for stage in STAGES]
     if first not in names:
-        raise InputError(Option("from"), f"{first!r} is no stage; allowed: {', '.join(names)}")
+        raise InputError(Option("from"), f"{first!r} is not a stage; allowed: {', '.join(names)}")
     found = [first]
     for stage in STAGES:
         if set(stage.needs) & set(found) and stage.name not in found:
@@ -190,7 +190,7 @@ def put_aside(paths: Iterable[str | Path], work: PipelineState) -> None:
     for path in filter(Path.exists, map(Path, paths)):
         aside = free(path.with_name(f"{path.name}-old-1"))
         path.rename(aside)
-        work.progress.note(f"what was in {path} is in {aside} now")
+        work.progress.note(f"moved {path} to {aside}")
 
 
 def free(path: Path) -> Path:

@@ -12,7 +12,7 @@ from search_spaces.errors import Fault, InputError, Setting
 
 Rows = dict[str, list[Row]]
 PART = 0.05
-"""How much of the training rows a missing split takes."""
+"""Share of the training rows that becomes a missing split."""
 HUB_NAMES = {"train": "train", "valid": "validation", "test": "test"}
 """What the Hugging Face hub calls our splits."""
 
@@ -80,7 +80,7 @@ def _read_hub(options: Options) -> dict[str, list[Row]]:
     try:
         import datasets
     except ImportError:
-        says = "needs the package datasets; pip install 'paretoformer[datasets]'"
+        says = "needs the package datasets; run pip install 'paretoformer[datasets]'"
         raise InputError(WHERE, [Fault("hf", says)]) from None
     try:
         found = datasets.load_dataset(options.hf, options.config)

@@ -84,7 +84,7 @@ class WorkBar:
         return BarTask(self, self.progress.add_task(what, total=total, completed=done, figures=""))
 
     def line(self) -> None:
-        """Where the bar cannot move, print it; Rich prints it at the end."""
+        """If the bar is not live, print it; Rich prints it at the end."""
         if not self._live and monotonic() - self._printed >= EVERY_S and not self.progress.finished:
             self._printed = monotonic()
             left = [task for task in self.progress.tasks if not task.finished]

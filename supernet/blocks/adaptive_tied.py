@@ -18,7 +18,7 @@ class AdaptiveTiedHead(nn.Module):
 
     Args:
         tables: rows and width of each, see `supernet.layers.bands`.
-        projection: `shared` reads the embedding's linear map backwards, `own` learns another.
+        projection: `shared` uses the transposed linear map of the embedding, `own` learns another.
     """
 
     def __init__(self, *, width: int, rank: int, tables: str, projection: str) -> None:

@@ -43,13 +43,13 @@ class TiedHead(nn.Module):
 
 
 TIED_DIMS = (
-    Dim("projection", str, "which map leads to the table's width", default="shared", choices=("shared", "own")),
+    Dim("projection", str, "the map to the table's width", default="shared", choices=("shared", "own")),
 )
 """The dims of everything that uses the embedding's tables."""
 TIED_RULES = (
     Rule(("projection", "projects", "rank", "width"),
          lambda projection, projects, rank, width: projection == "own" or projects or rank == width,
-         "this embedding has no linear map to share; use own"),
+         "this embedding has no linear map to share; use `own`"),
 )
 
 

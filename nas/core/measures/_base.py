@@ -148,7 +148,7 @@ class QualityKind(MeasureKind):
         self.name = self.label = name
 
     def price(self, arch: Architecture, at: PriceConditions) -> float:
-        raise TypeError(f"{self.name} has to be evaluated")
+        raise TypeError(f"{self.name} must be evaluated")
 
     def show(self, value: float) -> str:
         return f"{value:.4f}"

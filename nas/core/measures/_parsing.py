@@ -53,7 +53,7 @@ def parse_limit(text: str, metrics: Mapping[str, bool], at_least: bool = False) 
     try:
         return Limit(measure, measure.declared.parse(value), at_least)
     except ValueError as error:
-        raise InputError(option, f"{value!r} is no value of {measure.name}; allowed: {error}") from None
+        raise InputError(option, f"{value!r} is not a value of {measure.name}; allowed: {error}") from None
 
 
 def parse_limits(most: Iterable[str], least: Iterable[str], metrics: Mapping[str, bool]) -> tuple[Limit, ...]:

@@ -216,7 +216,7 @@ class Bench:
         (self.folder / f"{purpose}.jsonl").unlink(missing_ok=True)
 
     def alone(self, workload: Workload) -> float:
-        """Milliseconds of a workload run over and over, its weights hot in the caches: the median."""
+        """Median milliseconds of a workload run repeatedly, with its weights in the caches."""
         module, inputs = workload.build(self.conditions)
         run = self.runtime.load(module, inputs, self.device.runtime_options())
         return 1e3 * statistics.median(run() for _ in range(20))

@@ -83,7 +83,7 @@ class Budget:
         return known.workloads if known and known.budget_s >= self.seconds else None
 
     def choose(self, phase: str, names: Collection[str]) -> None:
-        """Keep which workloads are timed: a call that resumes has to time the same ones."""
+        """Store the selected workloads, because a resumed call must time the same ones."""
         before = self.chosen[phase].budget_s if phase in self.chosen else 0.0
         self.chosen[phase] = _Chosen(budget_s=max(self.seconds, before), workloads=sorted(names))
         self.save()
@@ -107,7 +107,7 @@ class Budget:
         self.path = None
 
     def _read(self) -> _Saved:
-        """What was saved; nothing where the file is damaged: the time spent before is then not counted."""
+        """The saved state; empty if the file is damaged, in which case earlier time is not counted."""
         try:
             return checked(_Saved, read_json(self.path) if self.path is not None else {}, "")
         except InputError:

@@ -63,7 +63,7 @@ def _ends(units: Sequence[Unit], works: Mapping[Unit, UnitWork]) -> list[Unit]:
 
 
 def _points(works: Mapping[Unit, UnitWork]) -> Floats:
-    """Units as points: close where they are alike in kind, dims and work."""
+    """Units as points: similar kind, dims and work are close."""
     rows: list[dict[str, float]] = []
     for unit, work in works.items():
         row = {"macs": np.log2(1 + work.macs) / 2, "moved": np.log2(1 + work.moved_bytes) / 2,

@@ -216,7 +216,7 @@ class Profiling:
 
     def _check_dependence(self, phase: str, models: Sequence[Architecture], works: Mapping[Unit, UnitWork],
                           ms: Floats) -> None:
-        """Raises InputError where whole models take as long whatever they are."""
+        """Raises InputError if latencies do not depend on the model."""
         steps = [[works[step.unit] for step in phase_steps(arch, phase)] for arch in models]
         features = np.array([[sum(work.macs for work in each), sum(work.moved_bytes for work in each), len(each)]
                              for each in steps])

@@ -91,7 +91,7 @@ class Ranking:
 
     def __init__(self, run: RunDir, n: int, steps: int | None = None) -> None:
         config = run.config()
-        self.run, self.folder = run, run.path.absolute() / "rank"  # workers may stand elsewhere
+        self.run, self.folder = run, run.path.absolute() / "rank"  # workers may have another working directory
         self.task = tasks.get(config.task)
         self.prepared = evaluation.prepare(run)
         self.net = evaluation.load_supernet(run, self.prepared.space)

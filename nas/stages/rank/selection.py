@@ -29,7 +29,7 @@ TRIES = 20
 
 @dataclass(frozen=True)
 class Candidate:
-    """An architecture to train, and why: to cover the range of costs, or to be like others in cost."""
+    """An architecture to train, and its group: spread over the range of costs, or band of similar costs."""
 
     arch: Architecture
     cost: Cost

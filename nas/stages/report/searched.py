@@ -61,8 +61,8 @@ def _points(trials: Sequence[FrozenTrial], space: SearchSpace, run: RunDir) -> I
     for key, trial in found.items():
         arch, known = space.decode(trial.params), trial.user_attrs
         if arch.key != key or not isinstance(known.get("metrics"), dict):
-            raise InputError(str(run.path / "study.journal"), f"trial {trial.number} is not of the run's space and "
-                                                              "data; put the files back as they were")
+            raise InputError(str(run.path / "study.journal"), f"trial {trial.number} does not fit the run's space "
+                                                              "and data; restore the original files")
         yield Point(arch, dict(known["metrics"]), dict(known["costs"]), dict(known.get(UNMEASURED, {})),
                     trial=trial.number, estimated=bool(known.get("interval")), allowed=is_feasible(trial),
                     mark=named.get(key, ""))

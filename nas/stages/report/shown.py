@@ -21,7 +21,7 @@ class Point(FrontEntry):
         trial: the number of its first trial.
         estimated: its evaluation was stopped early, so it is on no front.
         allowed: it is within all limits of the search.
-        mark: what it is known as beside its key: smallest, largest or published names.
+        mark: its label besides its key: smallest, largest or published names.
     """
 
     trial: int

@@ -26,7 +26,7 @@ CURVES = ("train/loss", "valid/")
 
 
 def read_picked(run: RunDir) -> list[Picked]:
-    """The run's subnets by name. Raises InputError where one is damaged."""
+    """The run's subnets by name. Raises InputError if one is damaged."""
     return [_picked(Subnet.open(str(folder))) for folder in subnets_in(run.path)]
 
 

@@ -62,7 +62,7 @@ class SearchWorker(Trainable):
 
 
 def parts(setup: SearchSetup, on_gpu: bool) -> Make:
-    """What the workers of a search are sent. Raises InputError where the supernet cannot be read."""
+    """The data sent to the workers of a search. Raises InputError if the supernet cannot be read."""
     run, recipe, device = setup.run, setup.run.config().training, "cuda" if on_gpu else "cpu"
     net = read_supernet(run, setup.space, recipe.model_copy(update={"device": "cpu"}))
     only: Any = Listed(list(setup.prepared.valid.in_order(setup.batch_size, setup.config.limit)))

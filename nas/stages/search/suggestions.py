@@ -114,17 +114,17 @@ def warm_start(name: str, space: SearchSpace) -> list[Architecture]:
     """The architectures of a run's front, of a file, or of that name; `published` means all published ones.
 
     Raises:
-        InputError: none of them lies in the space.
+        InputError: none of them is in the space.
     """
     archs = named(name)
     inside = [arch for arch in archs if arch in space]
     if not inside:
-        raise InputError(Option("warm_start"), f"{name}: none of its {len(archs)} architectures lies in {space.name}")
+        raise InputError(Option("warm_start"), f"{name}: none of its {len(archs)} architectures is in {space.name}")
     return inside
 
 
 def named(name: str) -> list[Architecture]:
-    """Those of a name, wherever they lie. Raises InputError where it names nothing."""
+    """Those of a name, wherever they lie. Raises InputError if it names nothing."""
     if name == "published":
         return [load_published(each) for each in published_names()]
     try:

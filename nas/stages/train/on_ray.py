@@ -54,7 +54,7 @@ def train_on_ray(run: RunDir, workers: int, address: str, shown: TrainingProgres
 
 
 def _watch(trainer: TorchTrainer, run: RunDir, shown: TrainingProgress, stop: Stop) -> BaseException | None:
-    """Wait for the training in the main thread, which alone gets Ctrl-C; gives what went wrong."""
+    """Wait for the training in the main thread, which gets Ctrl-C; returns the error, if any."""
     nodes = Nodes(run.path, "training")
 
     def look() -> None:

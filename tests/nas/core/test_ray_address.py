@@ -143,7 +143,7 @@ def test_a_machine_is_missed_before_ray_counts_enough_heartbeats(tmp_path, monke
         nodes = Nodes(tmp_path, "training")
         nodes.look(now=True)
         assert not (tmp_path / "events.jsonl").exists()
-    with pytest.warns(NodeWarning, match="its Ray process does not run any more; .*machines left: 0"):
+    with pytest.warns(NodeWarning, match="its Ray process is not running any more; .*machines left: 0"):
         nodes.look(now=True)
     node["Alive"] = False  # now Ray knows, too
     nodes.look(now=True)

@@ -23,7 +23,7 @@ RECENT = 640
 POPULATIONS = 3
 """Number of views with their own population, so that points that are good only under a draw are found, too."""
 CAUTION = 2
-"""One point in this many is chosen by one of the draws, in turn."""
+"""One in this many points is chosen by one of the draws, alternately."""
 PROBES, KEPT = 8192, 1024
 """Random points that hypervolumes are counted on, and how many of them that candidates reach are used."""
 

@@ -85,7 +85,7 @@ class _Guide:
     Args:
         rows: points, the latest last.
         active: which of their parameters matter.
-        values: what the views think of them: points by objectives by views.
+        values: predicted objectives: points by objectives by views.
     """
 
     def __init__(self, encoding: Encoding, rows: Floats, active: Bools, values: Floats) -> None:
