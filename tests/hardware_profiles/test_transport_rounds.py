@@ -32,7 +32,7 @@ def test_a_time_is_a_finite_number_above_zero(bad: float, says: str) -> None:
     {name: [0.001 + 1e-7 * i, 0.001 + 2e-7 * i] for i, name in enumerate("abcde")},
 ])
 def test_workloads_that_all_take_the_same_time(times: dict[str, list[float]]) -> None:
-    with pytest.raises(InputError, match=f"pi: all {len(times)} workloads take 1 ms, though they differ"):
+    with pytest.raises(InputError, match=f"pi: all {len(times)} workloads take 1 ms, although they differ"):
         check_rounds(rounds(times), "a", "pi")
 
 

@@ -26,5 +26,5 @@ def test_an_embedding_that_sees_the_next_token_is_for_encoders():
             "embedding": {"trigram_lookup": {"rank": 4}}, "head": {"linear": {}},
             "decoder": {"slots": 1, "layers": {"only": {"mixer": {"attention": {"n_heads": 2}},
                                                         "ffn": {"ffn": {"inner": "1x"}}}}}}
-    with pytest.raises(InputError, match=r"embedding.trigram_lookup: sees the future"):
+    with pytest.raises(InputError, match=r"embedding.trigram_lookup: is not causal"):
         space_from_data(data, "cheat")
