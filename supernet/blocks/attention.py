@@ -22,6 +22,12 @@ HEADS = (
 HEAD_RULES = (
     Rule(("n_kv_heads", "n_heads"), lambda kv, heads: heads % kv == 0, "n_kv_heads must divide n_heads"),
 )
+OWN_HEADS = HEADS[:2]
+"""The dims of attention in which every head has its own keys and values."""
+EVEN_HEADS = Rule(("head_dim", "positions"), lambda head_dim, positions: positions != "rotary" or head_dim % 2 == 0,
+                  "rotary positions need an even head_dim")
+ATTENDS = ("width", "causal", "positions", "context", "bias")
+"""The facts of everything that attends."""
 
 
 def heads_in_words(dims: Mapping[str, Any]) -> str:
@@ -29,6 +35,11 @@ def heads_in_words(dims: Mapping[str, Any]) -> str:
     n_heads, few = dims["n_heads"], dims.get("n_kv_heads", dims["n_heads"])
     size = f" × {dims['head_dim']}" if "head_dim" in dims else ""
     return f"{n_heads} head{'' if n_heads == 1 else 's'}{size}{f', {few} key/value' if few < n_heads else ''}"
+
+
+def drawn_heads(dims: Mapping[str, Any], width: int) -> tuple[DrawnPart, ...]:
+    """Heads side by side."""
+    return (DrawnPart(dims["n_heads"] * dims["head_dim"], "attends", dims["n_heads"]),)
 
 
 class SelfAttention(nn.Module):
@@ -84,16 +95,15 @@ KIND = Kind(
         Dim("relative_distance", int, "distance from which on the last bucket is used", default=128, optional=True),
     ),
     canonical=_canonical,
-    facts=("width", "causal", "positions", "context", "bias", "norm_eps"),
+    facts=(*ATTENDS, "norm_eps"),
     rules=(
         *HEAD_RULES,
-        Rule(("head_dim", "positions"), lambda head_dim, positions: positions != "rotary" or head_dim % 2 == 0,
-             "rotary positions need an even head_dim"),
+        EVEN_HEADS,
         Rule(("relative_buckets",), lambda buckets: buckets == 0 or buckets >= 4 and buckets % 2 == 0,
              "relative positions need an even number of at least 4 buckets"),
         Rule(("relative_distance", "relative_buckets"), lambda distance, buckets: distance > buckets // 2,
              "relative_distance is more than half the buckets"),
     ),
     words=lambda dims, width: ("attention", heads_in_words(dims)),
-    parts=lambda dims, width: (DrawnPart(dims["n_heads"] * dims["head_dim"], "attends", dims["n_heads"]),),
+    parts=drawn_heads,
 )

@@ -60,8 +60,8 @@ def distance_buckets(context: int, buckets: int, longest: int, causal: bool) -> 
     return (first + torch.where(distance < exact, distance, far)).float()
 
 
-class MultiHead(nn.Module):
-    """Scaled dot-product attention with `n_heads` query and `n_kv_heads` key/value heads.
+class HeadMaps(nn.Module):
+    """The maps of attention: queries, keys and values of every head, and the output.
 
     Args:
         query_dim: width of what asks.
@@ -92,6 +92,54 @@ class MultiHead(nn.Module):
                             (2, rotary_length, head_dim)) if rotary_length else None
         self.drop = nn.Dropout(0.0)
 
+    @property
+    def dropout(self) -> float:
+        """The rate that applies now: 0 outside training."""
+        return self.drop.p if self.training else 0.0
+
+    def queries(self, x: Tensor, position: int | Tensor = 0) -> Tensor:
+        """(batch, n_heads, n, head_dim) of x (batch, n, query_dim); `position` as a `Call` has it."""
+        q = self._heads(self.q(x), self.n_heads)
+        if self.q_norm is not None:
+            q = self.q_norm(q)
+        return q if self.rotary is None else rotate(q, self.rotary.values, position)
+
+    def keys_values(self, memory: Tensor, position: int | Tensor = 0) -> tuple[Tensor, Tensor]:
+        """Keys and values (batch, n_kv_heads, m, head_dim) of memory (batch, m, memory_dim)."""
+        of_keys, of_values = self._inputs(memory)
+        k, v = self._heads(self.k(of_keys), self.n_kv_heads), self._heads(self.v(of_values), self.n_kv_heads)
+        if self.k_norm is not None:
+            k = self.k_norm(k)
+        return (k if self.rotary is None else rotate(k, self.rotary.values, position)), v
+
+    def merged(self, y: Tensor) -> Tensor:
+        """The output (batch, n, out_dim) of what the heads give (batch, n_heads, n, head_dim)."""
+        out: Tensor = self.o(y.transpose(1, 2).flatten(2))
+        return out
+
+    def _inputs(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """What keys and values are made of."""
+        return memory, memory
+
+    def _heads(self, x: Tensor, n_heads: int) -> Tensor:
+        return x.view(x.shape[0], x.shape[1], n_heads, self.head_dim).transpose(1, 2)
+
+    def layouts(self) -> dict[str, Layout]:
+        """Heads and head size are elastic independently, so they are separate axes in the store."""
+        found = {"o.weight": Layout((self.o.out_features, self.n_heads, self.head_dim), inputs=(1, 2),
+                                    gain=RESIDUAL_GAIN)}
+        for name, count in (("q", self.n_heads), ("k", self.n_kv_heads), ("v", self.n_kv_heads)):
+            map = self._modules.get(name)  # a block without queries or keys of its own leaves the map out
+            if isinstance(map, nn.Linear):
+                found[f"{name}.weight"] = Layout((count, self.head_dim, map.in_features))
+                if map.bias is not None:
+                    found[f"{name}.bias"] = Layout((count, self.head_dim))
+        return found
+
+
+class MultiHead(HeadMaps):
+    """Scaled dot-product attention with `n_heads` query and `n_kv_heads` key/value heads."""
+
     def forward(self, x: Tensor, memory: Tensor | None, mask: Tensor | None, record: Record | None,
                 state: State | None = None, position: int | Tensor | None = None) -> Tensor:
         """Attend from x (batch, n, query_dim) to memory (batch, m, memory_dim); `mask` covers all attended tokens.
@@ -102,13 +150,10 @@ class MultiHead(nn.Module):
         """
         past = 0 if state is None else state.tensors[0].shape[2]
         position = past if position is None else position
-        q = self._heads(self.q(x), self.n_heads)
-        if self.q_norm is not None:
-            q = self.q_norm(q)
-        if self.rotary is not None:
-            q = rotate(q, self.rotary.values, position)
+        q = self.queries(x, position)
         if state is None:
-            k, v = self._keys_values(memory, position)
+            assert memory is not None, "no tokens to attend to"
+            k, v = self.keys_values(memory, position)
         else:
             k, v = state.tensors = self._continued(memory, past, position, *state.tensors)
         if self.n_kv_heads != self.n_heads:
@@ -120,49 +165,29 @@ class MultiHead(nn.Module):
             y = self._fused(q, k, v, allowed, bias)
         else:
             y = self._recorded(q, k, v, allowed, bias, record)
-        return self.o(y.transpose(1, 2).flatten(2))
+        return self.merged(y)
 
     def state_shapes(self, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
         """Keys and values of `past` tokens."""
         return ((batch, self.n_kv_heads, past, self.head_dim),) * 2
 
-    def _keys_values(self, memory: Tensor | None, position: int | Tensor) -> tuple[Tensor, Tensor]:
-        assert memory is not None, "no tokens to attend to"
-        of_keys, of_values = self._inputs(memory)
-        k, v = self._heads(self.k(of_keys), self.n_kv_heads), self._heads(self.v(of_values), self.n_kv_heads)
-        if self.k_norm is not None:
-            k = self.k_norm(k)
-        return (k if self.rotary is None else rotate(k, self.rotary.values, position)), v
-
-    def _inputs(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """What keys and values are made of."""
-        return memory, memory
-
     def _continued(self, memory: Tensor | None, past: int, position: int | Tensor, keys: Tensor,
                    values: Tensor) -> tuple[Tensor, Tensor]:
         if past and not self.causal:
             return keys, values
-        k, v = self._keys_values(memory, position)
+        assert memory is not None, "no tokens to attend to"
+        k, v = self.keys_values(memory, position)
         return (torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)) if past else (k, v)
 
-    def _heads(self, x: Tensor, n_heads: int) -> Tensor:
-        return x.view(x.shape[0], x.shape[1], n_heads, self.head_dim).transpose(1, 2)
-
     def _fused(self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None) -> Tensor:
-        dropout, n, m = self.drop.p if self.training else 0.0, q.shape[2], k.shape[2]
+        n, m = q.shape[2], k.shape[2]
         is_causal = self.causal and allowed is None and bias is None and bool(n == m)  # a tracer compares to a tensor
         if self.causal and not is_causal and n > 1:  # a single token sees all earlier tokens
             allowed = _causal(allowed, n, m, q.device)
         if bias is not None:
             bias = bias.to(q.dtype)
             allowed = bias if allowed is None else bias.masked_fill(~allowed, torch.finfo(q.dtype).min)
-        if q.requires_grad and q.dtype == torch.bfloat16 and q.device.type == "cpu":
-            # On processors the kernel's backward pass takes 2 to 3 times as long in bfloat16 as in float32.
-            with torch.autocast("cpu", enabled=False):
-                q, k, v = q.float(), k.float(), v.float()
-                return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout,
-                                                      is_causal=is_causal).bfloat16()
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout, is_causal=is_causal)
+        return attend(q, k, v, allowed, self.dropout, is_causal)
 
     def _recorded(self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None,
                   record: Record) -> Tensor:
@@ -185,18 +210,18 @@ class MultiHead(nn.Module):
         tensors |= {"o.weight": (1, True)} | ({} if self.relative is None else {"relative.weight": (1, True)})
         return AttentionHeads(self.n_heads, self.n_kv_heads, self.head_dim, tensors, "o")
 
-    def layouts(self) -> dict[str, Layout]:
-        """Heads and head size are elastic independently, so they are separate axes in the store."""
-        heads, kv_heads = (self.n_heads, self.head_dim), (self.n_kv_heads, self.head_dim)
-        found = {
-            "q.weight": Layout((*heads, self.q.in_features)),
-            "k.weight": Layout((*kv_heads, self.k.in_features)),
-            "v.weight": Layout((*kv_heads, self.v.in_features)),
-            "o.weight": Layout((self.o.out_features, *heads), inputs=(1, 2), gain=RESIDUAL_GAIN),
-        }
-        if self.q.bias is not None:
-            found |= {"q.bias": Layout(heads), "k.bias": Layout(kv_heads), "v.bias": Layout(kv_heads)}
-        return found
+
+def attend(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None = None, dropout: float = 0.0,
+           is_causal: bool = False) -> Tensor:
+    """The fused kernel: softmax(q k^T / sqrt(head_dim)) v, where `allowed` is true if a query may see a key, or is
+    added to the scores."""
+    if q.requires_grad and q.dtype == torch.bfloat16 and q.device.type == "cpu":
+        # On processors the kernel's backward pass takes 2 to 3 times as long in bfloat16 as in float32.
+        with torch.autocast("cpu", enabled=False):
+            q, k, v = q.float(), k.float(), v.float()
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout,
+                                                  is_causal=is_causal).bfloat16()
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout, is_causal=is_causal)
 
 
 def _causal(allowed: Tensor | None, n: int, m: int, device: torch.device) -> Tensor:
@@ -204,11 +229,11 @@ def _causal(allowed: Tensor | None, n: int, m: int, device: torch.device) -> Ten
 
     Padding before a text sees itself, so that no row of the softmax is empty: runtimes give no number there.
     """
-    past = _past(n, m, device)
-    return past if allowed is None else allowed & past | _past(n, m, device, only=True)
+    past = past_mask(n, m, device)
+    return past if allowed is None else allowed & past | past_mask(n, m, device, only=True)
 
 
-def _past(n: int, m: int, device: torch.device, only: bool = False) -> Tensor:
+def past_mask(n: int, m: int, device: torch.device, only: bool = False) -> Tensor:
     """(n, m), true where a position may look: itself and what came before, or itself only."""
     seen = torch.ones(n, m, dtype=torch.bool, device=device).tril(m - n)
     return seen.triu(m - n) if only else seen

@@ -43,7 +43,7 @@ def candidates(dim: Dim) -> list:
         return [False, True]
     if dim.type is str:
         return list(dim.choices)
-    tried = [0.25, 0.5, 0.75, 1.5, 2.0] if dim.type is float else [1, 2, 3, 4, 5, 8, 16, 32]
+    tried = [0.25, 0.5, 0.75, 1.5, 2.0] if dim.type is float else [0, 1, 2, 3, 4, 5, 8, 16, 32]
     return [value for value in tried if dim.accepts_number(value)][:5]
 
 
@@ -90,12 +90,18 @@ def hidden(n: int = 9) -> Tensor:
     return torch.randn(2, n, FACTS.width)
 
 
+def space_facts(kind: Kind) -> tuple[Facts, Facts]:
+    """The facts at the two widths of `space_data`: a mixer that can hide the future does."""
+    causal = kind.role == "mixer" and kind.causal
+    return replace(FACTS, causal=causal), replace(NARROW, causal=causal)
+
+
 def elastic_lists(kind: Kind, first: dict, second: dict) -> dict[str, list]:
     """Both values of as many dims as the kind's rules allow in every combination."""
     lists = {name: [value] for name, value in first.items()}
     for name, value in second.items():
         wider = {**lists, name: list(dict.fromkeys([*lists[name], value]))}
-        if all(is_valid(kind, config, known) for config in combinations(wider) for known in (FACTS, NARROW)):
+        if all(is_valid(kind, config, known) for config in combinations(wider) for known in space_facts(kind)):
             lists = wider
     return lists
 

@@ -15,7 +15,7 @@ from supernet.batch import Batch
 from supernet.compression.calibration import calibrate
 from supernet.compression.quantised import DYNAMIC, STATIC, Quantisation, dequantised, quantise
 from supernet.pretrained import load_model, save_model
-from tests.contracts.examples import FACTS, NARROW, all_kinds, space_data, valid_configs
+from tests.contracts.examples import all_kinds, space_data, space_facts, valid_configs
 from tests.parity import batch as inputs_of
 
 SCHEMES = {DYNAMIC: 0.1, STATIC: 0.3, Quantisation(scheme="int4", group=32): 0.7}
@@ -56,7 +56,7 @@ def check(arch: Architecture, folder, seed: int = 0) -> None:
 @pytest.mark.parametrize("name", [name for name in all_kinds() if kinds.get(name).role != "restore"])
 def test_every_kind_survives(name, tmp_path):
     kind = kinds.get(name)
-    for seed, config in enumerate(valid_configs(kind, FACTS, NARROW, most=2)):
+    for seed, config in enumerate(valid_configs(kind, *space_facts(kind), most=2)):
         check(space_from_data(space_data(kind, [config]), name).largest(), tmp_path, seed)
 
 
