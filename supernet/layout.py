@@ -56,8 +56,8 @@ class Layout:
         bank: a name for separate values: tensors of different banks never overlap.
         parts: (axis, sizes): the axis consists of several segments, each stored separately.
         inputs: axes summed over when the tensor is applied; their product is the fan-in.
-        init: `auto` (bias 0, one-dimensional weight 1, matrices by fan-in), `zeros`, `ones`, or a
-            standard deviation.
+        init: `auto` (bias 0, one-dimensional weight 1, matrices by fan-in), `zeros`, `ones`, `orthogonal`
+            (rows of the last two axes, as long as those of normal numbers), or a standard deviation.
         gain: factor on the standard deviation computed from the fan-in.
         core: a product of other tensors that the supernet adds to this one.
     """
@@ -178,11 +178,26 @@ def initialise(tensor: Tensor, entry: TensorEntry, generator: torch.Generator | 
     with torch.no_grad():
         if how in ("zeros", "ones"):
             tensor.fill_(0 if how == "zeros" else 1)
+        elif how == "orthogonal":
+            tensor.copy_(_orthogonal(tensor, generator))
         elif how == "fan_in":
             fan_in = pieces * math.prod(tensor.shape[axis] for axis in layout.inputs)
             tensor.normal_(0.0, layout.gain * fan_in**-0.5, generator=generator)
         else:
             tensor.normal_(0.0, float(how), generator=generator)
+
+
+def _orthogonal(like: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Rows that point in random directions, orthogonal within each block of as many rows as there are columns."""
+    *outer, rows, columns = like.shape
+    blocks = -(-rows // columns)
+    normal = torch.randn(*outer, blocks, columns, columns, generator=generator, dtype=like.dtype,
+                         device=like.device)
+    q, r = torch.linalg.qr(normal)
+    q = q * r.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]  # without it the signs follow from the algorithm
+    directions = q.transpose(-2, -1).flatten(-3, -2)[..., :rows, :]
+    lengths = torch.randn(like.shape, generator=generator, dtype=like.dtype, device=like.device).norm(dim=-1)
+    return directions * lengths[..., None]
 
 
 def _automatic(entry: TensorEntry) -> str:
