@@ -74,6 +74,18 @@ def _einsum(inputs: list[Any], outputs: list[Any], biases: bool) -> int:
     return math.prod(sizes.values()) if len(terms) == 2 else 0
 
 
+def _whole_numbers(value: Any) -> list[int]:
+    """A list that is an argument of a traced operator."""
+    return [each.toIValue() for each in value.node().inputs()]
+
+
+def _fourier(inputs: list[Any], outputs: list[Any], biases: bool) -> int:
+    """A butterfly, one for two numbers in each of log2(length) passes, is a complex product: four multiply-adds."""
+    shape = _shape(outputs[0])
+    passes = sum(math.ceil(math.log2(shape[axis])) for axis in _whole_numbers(inputs[2]))
+    return 2 * math.prod(shape) * passes
+
+
 HANDLES: dict[str, Handle] = {
     "aten::linear": _linear,
     "aten::matmul": _matmul,
@@ -86,6 +98,7 @@ HANDLES: dict[str, Handle] = {
     "aten::scaled_dot_product_attention": _attention,
     "aten::addcmul": _element_wise,
     "aten::einsum": _einsum,
+    "aten::fft_fft2": _fourier,
 }
 ZERO_COST = {
     f"aten::{name}"
@@ -102,7 +115,7 @@ ZERO_COST = {
     numpy_T mT matrix_H adjoint tile amax amin any all var std norm prod cumprod reciprocal erf log1p expm1 logaddexp
     leaky_relu hardtanh hardswish hardsigmoid mish selu celu relu6 prelu isnan isinf nan_to_num empty empty_like
     rand_like randn_like bernoulli __and__ __or__ __invert__ broadcast_to broadcast_tensors view_as reshape_as
-    avg_pool1d
+    avg_pool1d argsort linalg_vector_norm real clamp_min clamp_max eye
     """.split()  # noqa: SIM905 - a list literal would fill a screen
 }
 """Operators without relevant multiply-adds: element-wise, normalising, moving data."""
