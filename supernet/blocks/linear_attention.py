@@ -1,0 +1,37 @@
+"""Linear attention: the kernel is a product of (elu(q) + 1) and (elu(k) + 1)."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from search_spaces.kind import Kind
+from supernet.blocks.attention import ATTENDS, EVEN_HEADS, OWN_HEADS, drawn_heads, heads_in_words
+from supernet.layers.kernel_attention import KernelHeads
+
+
+class LinearAttention(KernelHeads):
+    """Every token looks at all it may see, by weights that are products of positive features."""
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        return self.head_dim
+
+    def query_features(self, q: Tensor) -> Tensor:
+        return F.elu(q) + 1
+
+    def key_features(self, k: Tensor) -> Tensor:
+        return F.elu(k) + 1
+
+
+KIND = Kind(
+    name="linear_attention",
+    role="mixer",
+    module=LinearAttention,
+    help="linear attention with the features elu + 1 (Katharopoulos et al.)",
+    dims=OWN_HEADS,
+    facts=ATTENDS,
+    rules=(EVEN_HEADS,),
+    words=lambda dims, width: ("linear attention", heads_in_words(dims)),
+    parts=drawn_heads,
+)
