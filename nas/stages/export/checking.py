@@ -26,6 +26,8 @@ The first is also tested with the whole context.
 """
 ROWS, EXAMPLES = 4, 64
 """Of a batch, and for the loss. In full precision two batches are enough: any fault shows in every number."""
+LONGEST = 1024
+"""Tokens of the longest compared sequence; logits of a large vocabulary over thousands of tokens fill the memory."""
 SEED = 0
 
 
@@ -60,7 +62,7 @@ def sample(shipment: Shipment, dynamic: bool, for_loss: bool) -> Sample:
         found = batches
     else:
         found = [_cut(batches[i % len(batches)], *shape) for i, shape in enumerate(SHAPES)]
-        found.append(_padded(found[0], shipment.arch.context))
+        found.append(_padded(found[0], _longest(shipment)))
     if dynamic:
         found = [each if each.tokens.shape[1] >= shipment.least_length else _padded(each, shipment.least_length)
                  for each in found]
@@ -127,10 +129,15 @@ def _batches(shipment: Shipment, n: int) -> tuple[list[Batch], str, bool]:
 def _drawn(shipment: Shipment, n: int) -> Iterator[Batch]:
     arch, generator = shipment.arch, torch.Generator().manual_seed(SEED)
     for _ in range(n // ROWS):
-        tokens, target = (torch.randint(arch.vocab_size, (ROWS, arch.context), generator=generator) for _ in range(2))
-        lengths = torch.randint(1, arch.context + 1, (ROWS, 1), generator=generator)
+        most = _longest(shipment)
+        tokens, target = (torch.randint(arch.vocab_size, (ROWS, most), generator=generator) for _ in range(2))
+        lengths = torch.randint(1, most + 1, (ROWS, 1), generator=generator)
         yield Batch(tokens, torch.full_like(tokens, IGNORE), target if arch.family == "seq2seq" else None,
-                    torch.arange(arch.context)[None] < lengths)
+                    torch.arange(most)[None] < lengths)
+
+
+def _longest(shipment: Shipment) -> int:
+    return min(shipment.arch.context, LONGEST)
 
 
 def _inputs(batch: Batch, shipment: Shipment, varied: bool) -> Inputs:

@@ -107,11 +107,12 @@ def _compared(module: Any, shipment: Shipment, request: ExportRequest, folder: P
 
 def _same(run: Run, shipment: Shipment, request: ExportRequest, cases: Sequence[Case]) -> dict[str, Any]:
     worst = largest_difference(run, shipment, cases)
-    if not worst <= TOLERANCE:
+    allowed = getattr(formats.get(request.format), "TOLERANCE", TOLERANCE)
+    if not worst <= allowed:
         raise InputError(str(shipment.subnet.path),
                          f"as {request.name} it differs from the plain model by {worst:.1e} of the largest logit; "
-                         f"allowed: {TOLERANCE:g}; nothing is written")
-    return {"largest_difference": worst, "tolerance": TOLERANCE}
+                         f"allowed: {allowed:g}; nothing is written")
+    return {"largest_difference": worst, "tolerance": allowed}
 
 
 def _as_good(run: Run, shipment: Shipment, request: ExportRequest, cases: Sequence[Case]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ A format is one file of this folder; its name with dashes is what `--format` tak
 | `HELP` | what it is, for the help of `nas export` and the reference |
 | `DYNAMIC` | whether batch and length are dynamic; otherwise the export is for one sequence of a fixed length |
 | `INT8` | whether weights can be quantised |
+| `TOLERANCE` | optional, for a format that rounds weights: the largest difference of a logit over the largest logit |
 | `missing()` | why it is not available here, with the command that installs it, or `None` |
 | `write(shipment, folder)` | write the model's files into a folder; returns facts to store |
 | `load(shipment, folder)` | a function that runs the export: positional tensors in, the first output out |

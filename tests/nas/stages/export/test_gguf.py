@@ -1,0 +1,65 @@
+"""GGUF files: what was written, read back, gives the model's outputs; what llama.cpp has not is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nas.core.progress import StageProgress
+from nas.stages.export.ggml_vocabulary import _pre, _scores
+from nas.stages.export.request import ExportRequest
+from nas.stages.export.run import run
+from search_spaces import InputError
+from tests.contracts.test_importers import DECODER, GPT2, imported, pretrained, tokenizer
+
+gguf = pytest.importorskip("gguf")
+pytest.importorskip("transformers")
+BYTE_LEVEL = {"type": "ByteLevel"}
+
+
+def byte_level(folder: Path) -> None:
+    """A byte-level BPE with one merge."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = {chr(97 + i): i for i in range(20)} | {"ab": 20}
+    made = Tokenizer(models.BPE(words, [("a", "b")]))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.save(str(folder / "tokenizer.json"))
+
+
+@pytest.mark.parametrize(("cls", "more", "name"), [
+    ("LlamaForCausalLM", {"attention_bias": True, "head_dim": 8}, "llama"),
+    ("Qwen2ForCausalLM", {"tie_word_embeddings": True}, "qwen2"), ("Qwen3ForCausalLM", {"head_dim": 8}, "qwen3")])
+def test_weights_and_settings_are_read_back(cls: str, more: dict, name: str, tmp_path: Path) -> None:
+    folder = pretrained(tmp_path / "theirs", cls, {**DECODER, "hidden_size": 32, **more})
+    byte_level(folder)
+    imported(folder, tmp_path / "ours")
+    made = run(ExportRequest(str(tmp_path / "ours"), "gguf", out=tmp_path / "f16"), StageProgress())
+    assert made.record["architecture"] == name and made.record["largest_difference"] < 1e-2
+    fields = gguf.GGUFReader(tmp_path / "f16/model.gguf").fields
+    value = {key: field.contents() for key, field in fields.items()}
+    assert value["general.architecture"] == name and value[f"{name}.attention.head_count_kv"] == 2
+    assert value["tokenizer.ggml.tokens"][20:22] == ["ab", "[PAD21]"] and value["tokenizer.ggml.merges"] == ["a b"]
+    small = run(ExportRequest(str(tmp_path / "ours"), "gguf", int8=True, out=tmp_path / "q8"), StageProgress())
+    assert small.record["weights"] == "q8_0" and small.record["bytes"] < made.record["bytes"]
+
+
+def test_other_models_and_tokenizers_are_refused(tmp_path: Path) -> None:
+    imported(pretrained(tmp_path / "gpt", "GPT2LMHeadModel", GPT2), tmp_path / "one")
+    with pytest.raises(InputError, match="is no model like Llama"):
+        run(ExportRequest(str(tmp_path / "one"), "gguf"), StageProgress())
+    imported(pretrained(tmp_path / "relu", "LlamaForCausalLM", {**DECODER, "hidden_act": "relu"}), tmp_path / "two")
+    with pytest.raises(InputError, match="has the activation relu"):
+        run(ExportRequest(str(tmp_path / "two"), "gguf"), StageProgress())
+    subnet = imported(pretrained(tmp_path / "llama", "LlamaForCausalLM", DECODER), tmp_path / "three").subnet
+    assert tokenizer().get_vocab_size() == subnet.arch.vocab_size
+    with pytest.raises(InputError, match="has a tokenizer of the type WordLevel"):
+        run(ExportRequest(str(tmp_path / "three"), "gguf"), StageProgress())
+    assert _pre(subnet, {"pretokenizers": [{"type": "Digits", "individual_digits": True}, BYTE_LEVEL]}) == "smollm"
+    with pytest.raises(InputError, match="splits texts by Metaspace"):
+        _pre(subnet, {"type": "Metaspace"})
+
+
+def test_what_merges_first_has_the_highest_score() -> None:
+    assert _scores(["a", "ab", "abc"], [["a", "b"], ["ab", "c"]]) == [0.0, -1.0, -2.0]
