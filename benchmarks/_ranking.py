@@ -11,7 +11,7 @@ import torch
 
 from nas import tasks
 from nas.costs import count
-from nas.stages.rank.selection import BAND_RATIO, Chosen, choose
+from nas.stages.rank.selection import Candidate, choose
 from nas.tasks.base import Prepared
 from search_spaces import load_space
 from supernet.train.recipe import Recipe
@@ -35,7 +35,7 @@ def prepare(space: str, text: str) -> Prepared:
         return tasks.get("lm").prepare({"train": text}, load_space(space), Path(folder), SEED)
 
 
-def architectures(prepared: Prepared) -> list[Chosen]:
+def architectures(prepared: Prepared) -> list[Candidate]:
     """60 over the range of costs, then 40 of about equal cost, each in an order that does not depend on cost."""
     chosen = choose(prepared.space, 2 * max(SPREAD, BAND), SEED, prepared.space.context)
     groups = {name: [each for each in chosen if each.group == name] for name in ("spread", "band")}
@@ -43,8 +43,5 @@ def architectures(prepared: Prepared) -> list[Chosen]:
     return [*shuffled["spread"][:SPREAD], *shuffled["band"][:BAND]]
 
 
-def costs(prepared: Prepared, each: Chosen) -> dict[str, int]:
+def costs(prepared: Prepared, each: Candidate) -> dict[str, int]:
     return {**each.baselines, "macs": count(each.arch, prepared.space.context).macs}
-
-
-__all__ = ["BAND_RATIO", "PLAIN", "SEED", "add_arguments", "architectures", "costs", "prepare"]

@@ -20,14 +20,14 @@ from _results import add_option, append
 
 from nas import tasks
 from nas.core.evaluation import score
-from nas.stages.rank.selection import Chosen
+from nas.stages.rank.selection import Candidate
 from nas.tasks.base import Prepared
 from supernet import Transformer
 from supernet.train.step import Trainer
 from supernet.train.strategy import Fixed
 
 
-def trainings(prepared: Prepared) -> list[tuple[Chosen, int]]:
+def trainings(prepared: Prepared) -> list[tuple[Candidate, int]]:
     """Architecture and seed; groups and seeds alternate, so that a part of the list is a fair sample."""
     chosen = architectures(prepared)
     first, second = [(each, SEED) for each in chosen], [(each, SEED + 1) for each in chosen[::3]]

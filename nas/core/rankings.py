@@ -4,5 +4,6 @@ from __future__ import annotations
 
 INHERITED, TRAINED, REPEAT, GROUP = "inherited_loss", "trained_loss", "repeat_loss", "group"
 PREDICTOR_WORDS = {INHERITED: "the supernet's loss", "params": "parameters",
-                   "non_embedding_params": "parameters without embeddings", "macs": "MACs", "depth": "depth"}
+                   "non_embedding_params": "parameters without embeddings", "macs": "MACs", "depth": "depth",
+                   "grad_norm": "gradient norm at initialisation", "synflow": "synaptic flow"}
 """Predictor -> its name in texts."""

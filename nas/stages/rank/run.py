@@ -18,6 +18,7 @@ from nas.stages.rank.request import RankRequest
 from nas.stages.rank.scratch import read_result, train_plain
 from nas.stages.rank.selection import Candidate, choose
 from nas.stages.rank.statistics import RankingReport, assess
+from nas.stages.rank.zero_cost import zero_cost
 from nas.tasks.base import Task
 from search_spaces import Architecture
 from supernet.train.checkpoint import newest_step
@@ -116,7 +117,9 @@ class Ranking:
     def table(self, inherited: list[float]) -> pd.DataFrame:
         """A row per architecture: costs, inherited loss and trained loss."""
         seed = self.recipe.seed
-        rows = [{"key": each.arch.key, "group": each.group, **each.baselines, "inherited_loss": loss,
+        batch = self.prepared.train.batch(0, self.recipe.batch_size, seed)
+        rows = [{"key": each.arch.key, "group": each.group, **each.baselines, **zero_cost(each.arch, batch, seed),
+                 "inherited_loss": loss,
                  "trained_loss": self._loss(each, seed), "repeat_loss": self._loss(each, seed + 1)}
                 for each, loss in zip(self.chosen, inherited)]
         return pd.DataFrame(rows)

@@ -24,6 +24,7 @@ from nas.stages.rank.kendall import bootstrap, interval, taus
 
 PREDICTORS = tuple(WORDS)
 BASELINES = PREDICTORS[1:]
+"""Tables of earlier versions lack some of them."""
 RESAMPLES = 100_000
 """With a tenth, interval ends vary by 0.005 between seeds."""
 
@@ -105,7 +106,8 @@ class RankingReport:
 
 def assess(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) -> RankingReport:
     """The report on a table of predictors and trained losses; see the module docstring for the columns."""
-    usable = frame[np.isfinite(frame[[*PREDICTORS, TRAINED]].astype(float)).all(axis=1)]
+    known = [name for name in PREDICTORS if name in frame]
+    usable = frame[np.isfinite(frame[[*known, TRAINED]].astype(float)).all(axis=1)]
     noise = seed_noise(_column(usable, TRAINED), _column(usable, REPEAT)) if REPEAT in usable else None
     return RankingReport(
         overall=_compare(usable, noise, resamples, seed),
@@ -119,12 +121,12 @@ def assess(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) -> Ra
 
 def _compare(frame: pd.DataFrame, noise: Noise | None, count: int, seed: int) -> Comparison:
     trained, weights = _column(frame, TRAINED), bootstrap(len(frame), count, seed)
-    columns = {name: -_column(frame, name) for name in PREDICTORS}  # less shall predict a lower loss
+    columns = {name: -_column(frame, name) for name in PREDICTORS if name in frame}  # less shall predict a lower loss
     columns[INHERITED] *= -1
     draws = {name: taus(column, trained, weights) for name, column in columns.items()}
     figures = {name: _figure(name, column, trained, draws[name]) for name, column in columns.items()}
     differences = tuple(_difference(figures[INHERITED], figures[name], draws[INHERITED] - draws[name])
-                        for name in BASELINES)
+                        for name in BASELINES if name in columns)
     return Comparison(len(frame), tuple(figures.values()), differences,
                       ceiling(trained, noise, seed) if noise else None)
 

@@ -16,4 +16,5 @@ def made_table(n=24, error=0.0, noise=0.0, repeats=0, seed=0):
         "repeat_loss": repeated,
         "params": rng.permutation(n) + 1000, "non_embedding_params": rng.permutation(n) + 500,
         "macs": rng.permutation(n) + 9000, "depth": rng.integers(2, 7, n),
+        "grad_norm": rng.random(n), "synflow": rng.random(n),
     })

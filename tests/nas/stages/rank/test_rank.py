@@ -88,7 +88,7 @@ def test_with_json_one_document_is_all_there_is_on_stdout(capsys):
     assert code == 0
     assert found["schema_version"] == 1
     assert {figure["name"] for figure in found["overall"]["figures"]} == {
-        "inherited_loss", "params", "non_embedding_params", "macs", "depth"}
+        "inherited_loss", "params", "non_embedding_params", "macs", "depth", "grad_norm", "synflow"}
 
 
 def test_a_second_call_trains_nothing_and_says_the_same(capsys, fits):

@@ -44,7 +44,8 @@ def of(group, chosen):
 def test_all_are_distinct_and_half_are_spread(chosen):
     assert len({one.arch.key for one in chosen}) == len(chosen) == 11
     assert len(of("spread", chosen)) == 6
-    assert all(tuple(one.baselines) == BASELINES and one.baselines["depth"] == one.arch.depth for one in chosen)
+    costs = set(BASELINES) - {"grad_norm", "synflow"}
+    assert all(set(one.baselines) == costs and one.baselines["depth"] == one.arch.depth for one in chosen)
 
 
 def test_the_band_has_about_equal_macs_and_unequal_parameters(chosen):

@@ -46,7 +46,7 @@ def test_a_predictor_does_not_beat_itself_nor_one_as_good():
     table = made_table(error=0.3)
     table["params"] = -table[INHERITED]
     table["macs"] = -made_table(error=0.3, seed=1)[INHERITED]
-    same, _, as_good, _ = assess(table).overall.differences
+    same, _, as_good, *_ = assess(table).overall.differences
     assert (same.tau, same.low, same.high, same.above_zero) == (0, 0, 0, False)
     assert as_good.low < 0 < as_good.high
     assert not as_good.above_zero
@@ -104,3 +104,8 @@ def test_the_ends_of_an_interval_do_not_hang_on_the_seed():
     table = made_table(error=0.5, noise=0.1, repeats=4)
     ends = [[(each.low, each.high) for each in assess(table, seed=seed).overall.differences] for seed in range(3)]
     assert np.ptp(np.array(ends), axis=0).max() < 0.01
+
+
+def test_tables_of_earlier_versions_lack_zero_cost_predictors():
+    found = assess(made_table().drop(columns=["grad_norm", "synflow"]), 200).overall
+    assert [figure.name for figure in found.figures] == list(PREDICTORS[:-2])
