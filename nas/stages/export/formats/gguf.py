@@ -99,7 +99,7 @@ def _stock(shipment: Shipment) -> tuple[Any, dict[str, Any], StockModel]:
                 raise InputError(str(shipment.subnet.path), f"has the activation {config['hidden_act']}; llama.cpp "
                                                             "runs models like Llama with silu only")
             return importer, config, stock
-    raise InputError(str(shipment.subnet.path), "is no model like Llama, Mistral, Qwen2 or Qwen3 with equal layers, "
+    raise InputError(str(shipment.subnet.path), "is not a model like Llama, Mistral, Qwen2 or Qwen3 with equal layers, "
                                                 "which is what gguf takes; nas show prints its layers")
 
 
