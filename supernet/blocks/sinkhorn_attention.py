@@ -18,7 +18,7 @@ NEVER = -1e4
 
 class SinkhornAttention(SelfHeads):
     """Scores between blocks, from the mean of each block, become nearly a permutation by normalising rows and columns
-    by turns; the keys and values it sorts to a block are attended to beside the block's own."""
+    alternately; the keys and values it sorts to a block are attended to beside the block's own."""
 
     def __init__(self, *, width: int, causal: bool, positions: str, context: int, bias: bool, n_heads: int,
                  head_dim: int, block: int, iterations: int) -> None:
