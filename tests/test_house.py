@@ -1,8 +1,4 @@
-"""The rules of the house (docs/design.md, Packages): who imports what, one class name one meaning, flags only in `cli`.
-
-`house_violations.txt` lists what breaks a rule today. It may only shrink: something new that breaks a rule fails, and
-so does an entry that breaks none any more. `python tests/test_house.py` takes such entries out; it never adds one.
-"""
+"""The rules of the house (docs/design.md, Packages): imports, class names, stages of one shape, flags only in `cli`."""
 
 from __future__ import annotations
 
@@ -16,13 +12,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-KNOWN = Path(__file__).with_name("house_violations.txt")
 PACKAGES = ("search_spaces", "supernet", "hardware_profiles", "nas")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 OTHER_PROGRAMS = ("hardware_profiles.protocol", "hardware_profiles.transports")
 """What starts programs that have flags of their own: the process that measures, ssh and adb."""
 OTHER_FLAGS = {"--head", "--logdir"}
 """Of `ray start` and `tensorboard`, which sentences name."""
+PRIVATE = {
+    "torch.utils._python_dispatch.TorchDispatchMode":
+        "PyTorch documents the class by this path (notes on extending), and has no public one",
+    "torch.onnx._internal.exporter._registration.ONNXRegistry":
+        "cached, else every export builds it again (0.9 of 1.6 s); where it is missing, exports are only slower",
+}
+"""Private names of libraries without a public way, and why they are used."""
 
 
 @lru_cache
@@ -48,7 +50,7 @@ def within(name: str, *packages: str) -> bool:
 
 def is_view(name: str) -> bool:
     """Whether a module is for a person: it may know a console and a flag."""
-    return name.endswith(".view") or within(name, "nas.cli", "nas.terminal", "nas.pipeline.command", "nas.api")
+    return name.endswith(".view") or within(name, "nas.cli", "nas.terminal", "nas.api")
 
 
 def class_names() -> Iterator[str]:
@@ -92,7 +94,7 @@ def private_imports() -> Iterator[str]:
     for name, tree in modules().items():
         for target in imported(tree):
             owner = re.match(r"([\w.]+?)\._(?!_)", target)
-            if owner and not (within(target, *PACKAGES) and within(name, owner[1])):
+            if owner and target not in PRIVATE and not (within(target, *PACKAGES) and within(name, owner[1])):
                 yield f"{name} {target}"
 
 
@@ -115,34 +117,19 @@ RULES: dict[str, Callable[[], Iterable[str]]] = {
     rule.__name__: rule for rule in (class_names, core_imports, stage_imports, rich_imports, private_imports, flags)}
 
 
-def broken(rule: str) -> set[str]:
-    """`rule: module what` for everything that breaks a rule."""
-    return {f"{rule}: {found}" for found in RULES[rule]()}
-
-
-def known(rule: str = "") -> set[str]:
-    """What is known to break a rule, or any."""
-    return {line for line in KNOWN.read_text("utf-8").splitlines() if line.startswith(rule)}
-
-
 @pytest.mark.parametrize("rule", RULES)
-def test_nothing_new_breaks_a_rule(rule: str) -> None:
-    new = sorted(broken(rule) - known(f"{rule}:"))
-    assert not new, f"{RULES[rule].__doc__}\n" + "\n".join(new)
+def test_nothing_breaks_a_rule(rule: str) -> None:
+    found = sorted(set(RULES[rule]()))
+    assert not found, f"{RULES[rule].__doc__}\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_known_violations_only_shrink(rule: str) -> None:
-    gone = sorted(known(f"{rule}:") - broken(rule))
-    assert not gone, "these are put right; take them out with python tests/test_house.py:\n" + "\n".join(gone)
+def test_every_stage_has_the_same_shape() -> None:
+    stages = {name.split(".")[2] for name in modules() if within(name, "nas.stages") and name.count(".") > 1}
+    lacking = {f"{stage}/{part}.py" for stage in stages for part in ("request", "run", "view")
+               if f"nas.stages.{stage}.{part}" not in modules()}
+    assert not lacking
 
 
-def prune() -> None:
-    """Take out of the list what breaks no rule any more."""
-    left = known() & set().union(*map(broken, RULES))
-    print(f"{len(known()) - len(left)} of {len(known())} violations are put right")
-    KNOWN.write_text("".join(f"{line}\n" for line in sorted(left)), "utf-8")
-
-
-if __name__ == "__main__":
-    prune()
+def test_private_names_are_still_used() -> None:
+    used = {target for tree in modules().values() for target in imported(tree)}
+    assert set(PRIVATE) <= used

@@ -23,6 +23,8 @@ PRECISIONS = ("fp32", "int8")
 OPTIONS = ()
 
 _VIEWS = ("view", "permute", "transpose", "unsqueeze", "squeeze", "expand", "slice", "clone", "getitem", "alloc")
+QUANTISING = ("quantized_decomposed", "torchao")
+"""Namespaces of the operators that quantise; folding them would undo it."""
 _used: list[int] = []
 """The number of threads that models of this process run with."""
 
@@ -115,7 +117,6 @@ def _lower(module: Any, inputs: Any, quantised: bool) -> Any:
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.backends.xnnpack.utils.configs import get_xnnpack_edge_compile_config
     from executorch.exir import to_edge_transform_and_lower
-    from executorch.exir.operator.util import _QUANT_PRIMITIVES
     from executorch.exir.passes.constant_prop_pass import constant_prop_pass
 
     from hardware_profiles.runtimes._lowering import Rewritten, without_history
@@ -129,7 +130,9 @@ def _lower(module: Any, inputs: Any, quantised: bool) -> Any:
             exported = torch.export.export(module, inputs)
         if quantised:
             exported = torch.export.export(_quantised(exported.module(), inputs), inputs)
-        exported = constant_prop_pass(exported, custom_skip_targets=set(_QUANT_PRIMITIVES))
+        called = {node.target for node in exported.graph.nodes if node.op == "call_function"}
+        kept = {target for target in called if getattr(target, "namespace", "") in QUANTISING}
+        exported = constant_prop_pass(exported, custom_skip_targets=kept)
         try:
             return delegated(XnnpackPartitioner())
         except AssertionError:  # two partitioners: first each quantised map separately, then the rest

@@ -69,18 +69,19 @@ def run_command(
     Example: [cyan]nas run pipeline.yaml[/cyan]
     """
     from nas.core.stopping import Stopped
-    from nas.pipeline.command import PipelinePlan, plan_data, plan_table, run
+    from nas.pipeline.run import PipelinePlan, run
+    from nas.pipeline.view import TerminalPipeline, done_table, plan_data, plan_table
 
     console = screen(as_json)
     try:
-        found = run(config, first, dry, console)
+        found = run(config, first, dry, TerminalPipeline(console))
     except Stopped:
         show_note(f"stopped; resume with: nas run {config}")
         raise typer.Exit(130) from None
     if isinstance(found, PipelinePlan):
         show_result(plan_data(found) if as_json else plan_table(found))
     else:
-        show_result(found.to_dict() if as_json else found.table())
+        show_result(found.to_dict() if as_json else done_table(found))
         console.print(f"report: {found.report}: open it in a browser; it needs no network", markup=False,
                       soft_wrap=True)
 
@@ -101,10 +102,10 @@ def watch(
 
     from rich.live import Live
 
-    from nas.core.run_dir import RunDir
+    from nas.stages.watch.request import WatchRequest
     from nas.stages.watch.view import Watch
 
-    look = Watch(RunDir.open(run))
+    look = Watch(WatchRequest(run))
     console = screen()
     if once or not console.is_terminal:
         console.print(look())
@@ -123,8 +124,10 @@ def doctor(as_json: Json = False) -> None:
 
     Example: [cyan]nas doctor[/cyan]
     """
+    from nas.core.progress import StageProgress
+    from nas.stages.doctor.request import DoctorRequest
     from nas.stages.doctor.run import run
     from nas.stages.doctor.view import doctor_data, doctor_table
 
-    findings = run()
+    findings = run(DoctorRequest(), StageProgress())
     show_result({"findings": doctor_data(findings)} if as_json else doctor_table(findings))

@@ -46,7 +46,7 @@ class PipelineState:
     subnets: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def show(self, result: object) -> None:
-        """The result of a stage; see `nas.pipeline.command.VIEWS`."""
+        """The result of a stage; see `nas.pipeline.view.VIEWS`."""
         self.progress.finish()
         self.progress.show(result)
 

@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.utils._pytree import tree_map
 
 from search_spaces.architecture import Architecture
 from search_spaces.units import plan
@@ -71,11 +70,13 @@ class Weight(torch.Tensor):
         product = _PRODUCTS.get(func)
         if product is not None and args and not isinstance(args[0], Weight):
             return product(*args, **(kwargs or {}))
-        args, kwargs = tree_map(_plain, (args, kwargs or {}))
-        return func(*args, **kwargs)
+        return func(*map(_plain, args), **{name: _plain(value) for name, value in (kwargs or {}).items()})
 
 
 def _plain(value: Any) -> Any:
+    """An argument without such weights, also in lists."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_plain, value))
     return value.matrix.values() if isinstance(value, Weight) else value
 
 

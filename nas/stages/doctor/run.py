@@ -16,6 +16,9 @@ import torch
 from hardware_profiles import runtimes, transports
 from hardware_profiles.device import load_profile, shipped_devices
 from hardware_profiles.profile import folder_of
+from nas.core.progress import StageProgress
+from nas.core.stopping import Stopped
+from nas.stages.doctor.request import DoctorRequest
 from search_spaces.errors import InputError, Option
 
 NOT_FOR_USERS = ("dev", "docs")
@@ -36,9 +39,14 @@ class Finding:
     says: str
 
 
-def run() -> list[Finding]:
+def run(request: DoctorRequest, progress: StageProgress) -> list[Finding]:
     """Check everything. Starts nothing; of the network, only the address of a Ray cluster is contacted."""
-    return [*_machine(), *_accelerators(), *_runtimes(), *_devices(), *_extras(), *_cluster(), *_tools()]
+    found: list[Finding] = []
+    for part in (_machine, _accelerators, _runtimes, _devices, _extras, _cluster, _tools):
+        if progress.stop():
+            raise Stopped
+        found += part()
+    return found
 
 
 def _machine() -> Iterator[Finding]:

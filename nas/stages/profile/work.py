@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from hardware_profiles.profile import Conditions
 from hardware_profiles.table import UnitWork
@@ -30,9 +29,16 @@ class _Traffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not getattr(func, "is_view", False) and torch.Tag.nondeterministic_seeded not in func.tags:
             self.kernels += 1
             read = args[1:] if func in _LOOK_UPS else args  # only looked-up rows of a table
-            tensors = [each for each in (*tree_leaves(read), *tree_leaves(out)) if isinstance(each, torch.Tensor)]
-            self.moved_bytes += sum(each.numel() * each.element_size() for each in tensors)
+            self.moved_bytes += sum(each.numel() * each.element_size() for each in _tensors((read, out)))
         return out
+
+
+def _tensors(values: Any) -> Iterator[torch.Tensor]:
+    """The tensors among arguments or results, also in lists."""
+    if isinstance(values, (list, tuple)):
+        yield from (each for value in values for each in _tensors(value))
+    elif isinstance(values, torch.Tensor):
+        yield values
 
 
 def work_of(workload: Workload, conditions: Conditions) -> UnitWork:

@@ -10,9 +10,11 @@ from pathlib import Path
 from nas import tasks
 from nas.core.measures import Measure
 from nas.core.metrics import read_rows
+from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir
 from nas.core.search_config import read_search
 from nas.core.trials import UNMEASURED
+from nas.stages.watch.request import WatchRequest
 from search_spaces.errors import Command
 from search_spaces.files.reading import csv_rows, number, read_text
 from supernet.train.checkpoint import newest_step
@@ -101,6 +103,11 @@ class RunStatus:
     training: TrainingStatus | None
     search: SearchStatus | None
     finished: bool
+
+
+def run(request: WatchRequest, progress: StageProgress) -> RunStatus:
+    """How a run stands now. Raises InputError where there is none, or a file is damaged."""
+    return run_status(RunDir.open(request.run))
 
 
 def run_status(run: RunDir) -> RunStatus:

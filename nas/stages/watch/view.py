@@ -13,8 +13,9 @@ from rich.text import Text
 
 from nas.core.marks import LEGEND
 from nas.core.pareto import as_costs, pareto
-from nas.core.run_dir import RunDir
-from nas.stages.watch.run import SearchStatus, TrainingStatus, run_status
+from nas.core.progress import StageProgress
+from nas.stages.watch.request import WatchRequest
+from nas.stages.watch.run import SearchStatus, TrainingStatus, run
 
 WIDTH, HEIGHT = 64, 16
 POINT, FRONT = "·", "●"
@@ -23,15 +24,15 @@ POINT, FRONT = "·", "●"
 class Watch:
     """A live view of a run; records progress over time to estimate the remaining time of a search."""
 
-    def __init__(self, run: RunDir) -> None:
-        self.run = run
+    def __init__(self, request: WatchRequest) -> None:
+        self.request = request
         self.finished = False
         """Whether all work is done."""
         self.seen: tuple[float, int] | None = None
 
     def __call__(self) -> RenderableType:
         """How the run stands now."""
-        status = run_status(self.run)
+        status = run(self.request, StageProgress())
         self.finished = status.finished
         parts: list[RenderableType] = [Text(str(status.path), style="bold")]
         parts += [Text("no training yet")] if status.training is None else _training_lines(status.training)

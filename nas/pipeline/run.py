@@ -5,51 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Console, RenderableType
-from rich.text import Text
-
-from nas.core.commands import command_line
+from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir
 from nas.core.stopping import Stopped
 from nas.pipeline.checking import in_file
 from nas.pipeline.config import PipelineConfig
 from nas.pipeline.estimate import estimates
-from nas.pipeline.outcome import Done, shown_time
+from nas.pipeline.outcome import Done
 from nas.pipeline.reading import read_pipeline
 from nas.pipeline.record import Entry, PipelineRecord
 from nas.pipeline.stages import STAGES, PipelineState, Stage, after
-from nas.stages.export.run import Exported
-from nas.stages.export.view import export_table
-from nas.stages.extract.run import ExtractResult
-from nas.stages.extract.view import extract_table
-from nas.stages.measure.run import MeasureResult
-from nas.stages.measure.view import measure_table
-from nas.stages.profile.run import ProfileResult
-from nas.stages.profile.view import profile_table
-from nas.stages.retrain.run import RetrainResult
-from nas.stages.retrain.view import result_table
-from nas.stages.search.feasibility import Feasibility
-from nas.stages.search.run import SearchResult
-from nas.stages.search.view import feasibility_table, search_table
-from nas.stages.train.run import TrainResult
-from nas.stages.train.view import summary
-from nas.terminal.progress import TerminalProgress
-from nas.terminal.tables import table
 from search_spaces import InputError
 
 Does = Literal["done", "resume", "run", "run again"]
 BEGINS = {"done": "skipped, already done", "resume": "resuming", "run": "running", "run again": "running again"}
 """Message at the start of a stage."""
-VIEWS: dict[type, Callable[[Any], RenderableType]] = {
-    Feasibility: feasibility_table, SearchResult: search_table, ExtractResult: extract_table,
-    ProfileResult: profile_table, Exported: export_table, MeasureResult: measure_table,
-    TrainResult: lambda result: _lines(summary(result)), RetrainResult: result_table}
-"""How the result of a stage is drawn, by its type."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +84,19 @@ def _does(stage: Stage, inputs: str, record: PipelineRecord, again: bool) -> Doe
     return "done" if known.state == "done" else "resume"
 
 
-def run(path: str, first: str | None, dry: bool, console: Console) -> PipelinePlan | Done:
-    """Run all stages of a config file, or print the plan.
+class PipelineProgress:
+    """Receives the progress of a pipeline; this one shows nothing."""
+
+    def begin(self, text: str) -> None:
+        """A stage begins."""
+
+    def stage(self) -> AbstractContextManager[StageProgress]:
+        """What the next stage reports to."""
+        return nullcontext(StageProgress())
+
+
+def run(path: str, first: str | None, dry: bool, progress: PipelineProgress) -> PipelinePlan | Done:
+    """Run all stages of a config file, or return the plan.
 
     Raises:
         InputError: the file or a stage's input is wrong.
@@ -124,8 +110,8 @@ def run(path: str, first: str | None, dry: bool, console: Console) -> PipelinePl
     work = PipelineState(plan.config)
     for place, step in enumerate(plan.steps, 1):
         name = step.stage.name
-        console.print(Text(f"[{place}/{len(plan.steps)}] {name}: {BEGINS[step.does]}", style="bold"))
-        with TerminalProgress(console, _drawn) as work.progress:
+        progress.begin(f"[{place}/{len(plan.steps)}] {name}: {BEGINS[step.does]}")
+        with progress.stage() as work.progress:
             try:
                 took.append((name, _do(step, plan.record, work)))
             except InputError as error:
@@ -133,18 +119,6 @@ def run(path: str, first: str | None, dry: bool, console: Console) -> PipelinePl
             if work.progress.stop():
                 raise Stopped(f"stopped after {name}")
     return Done(took, work.picked, work.plain, work.run.path / "report.html")
-
-
-def _drawn(result: Any) -> RenderableType:
-    """The result of a stage, for a reader."""
-    view = VIEWS.get(type(result))
-    found: RenderableType = view(result) if view else result.table()
-    return found
-
-
-def _lines(texts: Iterable[str]) -> RenderableType:
-    """Sentences of a view that are not wrapped."""
-    return Text(command_line("\n".join(texts)), no_wrap=True, overflow="ignore")
 
 
 def _do(step: PlannedStage, record: PipelineRecord, work: PipelineState) -> float:
@@ -168,19 +142,3 @@ def _do(step: PlannedStage, record: PipelineRecord, work: PipelineState) -> floa
     work.subnets[name] = made
     record.put(name, Entry(inputs=step.inputs, state="done", seconds=before + seconds, output=made))
     return seconds
-
-
-def plan_data(plan: PipelinePlan) -> dict[str, Any]:
-    """The plan for JSON output."""
-    rows = plan.rows()
-    return {"plan": rows, "seconds": sum(row["seconds"] for row in rows)}
-
-
-def plan_table(plan: PipelinePlan) -> RenderableType:
-    """The plan as a table."""
-    made, total = table("stage", "action", "about", right=("about",)), 0.0
-    for row in plan.rows():
-        made.add_row(row["stage"], row["does"], shown_time(row["seconds"]))
-        total += row["seconds"]
-    made.add_row("total", "", shown_time(total) or "nothing to do")
-    return made

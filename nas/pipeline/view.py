@@ -1,0 +1,112 @@
+"""Shows a pipeline in a terminal: its plan, the progress and results of its stages, and what it ends with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from nas.core.commands import command_line
+from nas.core.marks import LEGEND
+from nas.core.measures import MARK, Measure
+from nas.core.progress import StageProgress
+from nas.core.subnet import Subnet
+from nas.pipeline.outcome import Done, comparisons, shown_time
+from nas.pipeline.run import PipelinePlan, PipelineProgress
+from nas.stages.export.run import Exported
+from nas.stages.export.view import export_table
+from nas.stages.extract.run import ExtractResult
+from nas.stages.extract.view import extract_table
+from nas.stages.measure.run import MeasureResult
+from nas.stages.measure.view import measure_table
+from nas.stages.profile.run import ProfileResult
+from nas.stages.profile.view import profile_table
+from nas.stages.retrain.run import RetrainResult
+from nas.stages.retrain.view import result_table
+from nas.stages.search.feasibility import Feasibility
+from nas.stages.search.run import SearchResult
+from nas.stages.search.view import feasibility_table, search_table
+from nas.stages.train.run import TrainResult
+from nas.stages.train.view import summary
+from nas.terminal.progress import TerminalProgress
+from nas.terminal.tables import table
+
+VIEWS: dict[type, Callable[[Any], RenderableType]] = {
+    Feasibility: feasibility_table, SearchResult: search_table, ExtractResult: extract_table,
+    ProfileResult: profile_table, Exported: export_table, MeasureResult: measure_table,
+    TrainResult: lambda result: _lines(summary(result)), RetrainResult: result_table}
+"""How the result of a stage is drawn, by its type."""
+
+
+class TerminalPipeline(PipelineProgress):
+    """Prints the name of each stage and shows its progress."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def begin(self, text: str) -> None:
+        """See PipelineProgress."""
+        self.console.print(Text(text, style="bold"))
+
+    def stage(self) -> AbstractContextManager[StageProgress]:
+        """See PipelineProgress."""
+        return TerminalProgress(self.console, lambda result: VIEWS[type(result)](result))
+
+
+def _lines(texts: Iterable[str]) -> RenderableType:
+    """Sentences of a view that are not wrapped."""
+    return Text(command_line("\n".join(texts)), no_wrap=True, overflow="ignore")
+
+
+def plan_data(plan: PipelinePlan) -> dict[str, Any]:
+    """The plan for JSON output."""
+    rows = plan.rows()
+    return {"plan": rows, "seconds": sum(row["seconds"] for row in rows)}
+
+
+def plan_table(plan: PipelinePlan) -> RenderableType:
+    """The plan as a table."""
+    made, total = table("stage", "action", "about", right=("about",)), 0.0
+    for row in plan.rows():
+        made.add_row(row["stage"], row["does"], shown_time(row["seconds"]))
+        total += row["seconds"]
+    made.add_row("total", "", shown_time(total) or "nothing to do")
+    return made
+
+
+def done_table(done: Done) -> RenderableType:
+    """What a pipeline made and how long its stages took, for a reader."""
+    stages = table("stage", "took", right=("took",))
+    for name, seconds in (*done.took, ("all", sum(seconds for _, seconds in done.took))):
+        stages.add_row(name, shown_time(seconds) or "done before")
+    shipped, plain = [*map(Subnet.open, done.shipped)], [*map(Subnet.open, done.plain)]
+    said = [Text(line) for line in comparisons(shipped, plain)]
+    return Group(models_table(shipped, plain), *said, stages)
+
+
+def models_table(shipped: Sequence[Subnet], plain: Sequence[Subnet]) -> RenderableType:
+    """Quality and costs of each, the smallest first; latencies as they were measured, beside the prediction."""
+    both = sorted([*shipped, *plain], key=lambda each: each.facts.costs["params"])
+    metrics = list(both[0].facts.metrics)
+    latencies = list(dict.fromkeys(name for each in both for name in each.facts.measured))
+    columns = [*metrics, "params", *(column for name in latencies for column in (name, "predicted"))]
+    made = table("subnet", "", *columns, right=tuple(columns))
+    for each in both:
+        quality = [math.nan if (value := each.facts.metrics.get(name)) is None else value for name in metrics]
+        made.add_row(each.path.name, "from scratch" if each in plain else "picked",
+                     *(f"{value:.4f}" for value in quality), Measure("params").show(each.facts.costs["params"]),
+                     *(text for name in latencies for text in _both(each, name)))
+    marked = any(found.unmeasured_share for each in both for found in each.facts.measured.values())
+    return Group(made, Text(LEGEND, style="yellow")) if marked else made
+
+
+def _both(subnet: Subnet, name: str) -> tuple[str, str]:
+    found = subnet.facts.measured.get(name)
+    if found is None:
+        return "-", "-"
+    mark = MARK if found.unmeasured_share else ""
+    return f"{found.measured_ms:.3f} ms", "-" if found.predicted_ms is None else f"{mark}{found.predicted_ms:.3f} ms"

@@ -1,0 +1,12 @@
+"""What can be requested of `watch`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class WatchRequest:
+    """The state of a run, which another process may be working on."""
+
+    run: str
