@@ -20,13 +20,14 @@ class BlockConfig:
     def __post_init__(self) -> None:
         """One spelling: dims sorted, floats for float dims, optional dims left out at their default."""
         declared = kinds.registry().get(self.kind)
-        known = {dim.name: dim for dim in declared.dims} if declared else {}
-        floats = {name for name, dim in known.items() if dim.type is float}
-        usual = {name: dim.default for name, dim in known.items() if dim.optional}
-        dims = ((name, float(value) if name in floats and type(value) is int else value) for name, value in self.dims)
-        kept = ((name, value) for name, value in dims
-                if not (name in usual and type(value) is type(usual[name]) and value == usual[name]))
-        object.__setattr__(self, "dims", tuple(sorted(kept)))
+        floats, usual = (declared.float_dims, declared.usual) if declared else ((), {})
+        dims = sorted(self.dims)
+        if floats:
+            dims = [(name, float(value) if name in floats and type(value) is int else value) for name, value in dims]
+        if usual:
+            dims = [(name, value) for name, value in dims
+                    if not (name in usual and type(value) is type(usual[name]) and value == usual[name])]
+        object.__setattr__(self, "dims", tuple(dims))
 
     @classmethod
     def of(cls, kind: str, dims: Dims) -> BlockConfig:

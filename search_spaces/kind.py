@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from search_spaces.errors import Fault
@@ -303,6 +304,16 @@ class Kind:
     help: str = ""
     paper: str = ""
 
+    @cached_property
+    def float_dims(self) -> frozenset[str]:
+        """The dims that are real numbers."""
+        return frozenset(dim.name for dim in self.dims if dim.type is float)
+
+    @cached_property
+    def usual(self) -> dict[str, Value | None]:
+        """The defaults of the dims that a block may leave out."""
+        return {dim.name: dim.default for dim in self.dims if dim.optional}
+
     def dim(self, name: str) -> Dim:
         """The dim of that name."""
         return next(dim for dim in self.dims if dim.name == name)
@@ -313,14 +324,13 @@ class Kind:
 
     def resolve(self, raw: Dims, known: Mapping[str, Value]) -> dict[str, Value]:
         """Every dim as a plain value. Raises ValueError that names a dim without a value."""
-        values: dict[str, Value] = {}
-        raw = self.filled(raw)
+        everything, raw = dict(known), self.filled(raw)
         for dim in self.dims:
             try:
-                values[dim.name] = dim.resolve(raw[dim.name], {**known, **values})
+                everything[dim.name] = dim.resolve(raw[dim.name], everything)
             except ValueError as error:
                 raise ValueError(f"{dim.name}: {error}") from None
-        return values
+        return {dim.name: everything[dim.name] for dim in self.dims}
 
     def faults(self, values: Dims, known: Mapping[str, Value]) -> list[Fault]:
         """Faults of resolved `values` in an architecture with these facts."""

@@ -61,13 +61,28 @@ def _read(states: States, possible: Callable[[Any], Any]) -> States:
         if len(symbols) == 1:  # all of them allow the same
             (alike,) = symbols
             return Counter({hypotheses: len(alike)} if alike else {})
-        allowing: defaultdict[Any, set[Any]] = defaultdict(set)
+        parts: list[tuple[frozenset[Any], frozenset[Any]]] = []  # symbols, and the hypotheses that allow just these
         for alike, group in symbols.items():
-            for symbol in alike:
-                allowing[symbol] |= group
-        return Counter(frozenset(group) for group in allowing.values())
+            parts = list(_refined(parts, alike, frozenset(group)))
+        found: States = Counter()
+        for some, allowing in parts:
+            found[allowing] += len(some)
+        return found
 
     return _follow(states, split)
+
+
+def _refined(parts: list[tuple[frozenset[Any], frozenset[Any]]], alike: frozenset[Any],
+             group: frozenset[Any]) -> Iterator[tuple[frozenset[Any], frozenset[Any]]]:
+    """Parts of symbols, split by whether they are among those that a group of hypotheses allows."""
+    for some, allowing in parts:
+        if both := some & alike:
+            yield both, allowing | group
+        if others := some - alike:
+            yield others, allowing
+        alike -= some
+    if alike:
+        yield alike, group
 
 
 def _follow(states: States, step: Callable[[frozenset[Any]], States]) -> States:
@@ -87,7 +102,8 @@ class _StackCounter:
         parts = [part for layer in stack.layers.values() for part in layer.values()]
         self.has_between = any("between" in layer for layer in stack.layers.values())
         self.uniform = len(stack.family.values) == 1 and all(part.uniform for part in parts)
-        self.memo: dict[tuple[Shape, frozenset[Any]], States] = {}
+        self.blocks: dict[Any, frozenset[Any]] = {}
+        self.memo: dict[tuple[Shape, int, frozenset[Any]], States] = {}
 
     def readings(self, every_scaling: frozenset[Any]) -> States:
         """For a set of scalings: how many layer sequences leave which of them possible."""
@@ -97,10 +113,9 @@ class _StackCounter:
                 groups[slots, shape].add(scaling)
         result: States = Counter()
         for (_, shape), possible in groups.items():
-            hypotheses = frozenset(itertools.product(possible, self.globals))
-            if (shape, hypotheses) not in self.memo:
-                self.memo[shape, hypotheses] = self._count(shape, hypotheses)
-            result += self.memo[shape, hypotheses]
+            depth = len(shape) if possible != {None} else 0  # without scaling, a layer is the same at any depth
+            states = self._count(shape, depth, frozenset(itertools.product(possible, self.globals)))
+            result += _map(states, lambda hypothesis: [hypothesis[0]])
         return result
 
     def _patterns(self, scaling: Scaling | None) -> Iterator[tuple[Any, Shape]]:
@@ -122,16 +137,24 @@ class _StackCounter:
         roles = tuple(role for part in owned for role in STACK_ROLES[part])
         return (None if self.uniform or not roles else slot), roles
 
-    def _count(self, shape: Shape, hypotheses: frozenset[Any]) -> States:
-        states: States = Counter({hypotheses: 1})
-        for position, (slot, roles) in enumerate(shape):
-            if not roles:
-                continue
-            states = _map(states, partial(self._families, slot))
-            for role in roles:
-                states = _read(states, partial(self._blocks, role, slot, position, len(shape)))
-            states = _map(states, lambda hypothesis: [hypothesis[:2]])
-        return _map(states, lambda hypothesis: [hypothesis[0]])
+    def _count(self, shape: Shape, depth: int, hypotheses: frozenset[Any]) -> States:
+        """The states after the layers of a shape; shapes that begin alike share the work."""
+        done = len(shape)
+        while done and (shape[:done], depth, hypotheses) not in self.memo:
+            done -= 1
+        states = self.memo[shape[:done], depth, hypotheses] if done else Counter({hypotheses: 1})
+        for position in range(done, len(shape)):
+            states = self._layer(states, position, depth, *shape[position])
+            self.memo[shape[:position + 1], depth, hypotheses] = states
+        return states
+
+    def _layer(self, states: States, position: int, depth: int, slot: int | None, roles: tuple[str, ...]) -> States:
+        if not roles:
+            return states
+        states = _map(states, partial(self._families, slot))
+        for role in roles:
+            states = _read(states, partial(self._blocks, role, slot, position, depth))
+        return _map(states, lambda hypothesis: [hypothesis[:2]])
 
     def _families(self, slot: int | None, hypothesis: Any) -> list[Any]:
         gene = self.stack.family
@@ -144,8 +167,11 @@ class _StackCounter:
         part = self.stack.layers[family].get(role)
         if part is None:
             return (None,)
-        found = alternatives(part, slot, self.facts, scaled_at(scaling, position, depth), fixed)
-        return found if role != "between" else {None if block.kind == SKIP else block for block in found}
+        key = family, role, slot, fixed, scaling and (scaling, position, depth)
+        if key not in self.blocks:
+            found = alternatives(part, slot, self.facts, scaled_at(scaling, position, depth), fixed)
+            self.blocks[key] = frozenset(None if block.kind == SKIP else block for block in found)
+        return self.blocks[key]
 
 
 def _map(states: States, change: Callable[[Any], Any]) -> States:

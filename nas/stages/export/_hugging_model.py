@@ -122,9 +122,14 @@ def build(unit: dict[str, Any]) -> nn.Module:
 
 
 def label_loss(logits: Tensor, labels: Tensor, n_items: Any = None) -> Tensor:
-    """The mean cross-entropy of labels; `n_items` counts them over all batches of a step, as a Trainer does."""
+    """The mean cross-entropy of labels; `n_items` counts them over all batches of a step, as a Trainer does.
+
+    Where the model has one output, the mean squared error of numbers in units of that output.
+    """
     flat = logits.float().reshape(-1, logits.shape[-1])
     labels = labels.reshape(-1).to(flat.device)
+    if flat.shape[-1] == 1:
+        return F.mse_loss(flat[:, 0], labels.float())
     if n_items is None:
         return F.cross_entropy(flat, labels, ignore_index=IGNORE)
     return F.cross_entropy(flat, labels, ignore_index=IGNORE, reduction="sum") / n_items
