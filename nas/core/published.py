@@ -53,8 +53,10 @@ def check_number(number: PublishedNumber) -> Row:
 
 
 def measure(number: PublishedNumber) -> float:
-    """Our figure for a published one: parameters, multiply-adds, FLOPs, bytes, layers, or a ratio."""
-    first, *second = (_measured(load_published(name), number) for name in number.architecture.split("/"))
+    """Our figure for a published one: parameters, multiply-adds, FLOPs, bytes, layers, a ratio or a difference."""
+    first, *second = (_measured(load_published(name), number) for name in number.names)
+    if number.is_difference:
+        return (first - second[0]) / (first if number.unit == "%" else 1)
     return first / second[0] if second else first
 
 

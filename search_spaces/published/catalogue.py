@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import csv
 import io
+import re
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib.resources import files
@@ -18,7 +19,7 @@ from search_spaces.files.reading import parse_yaml
 SCHEMA_VERSION = 1
 STATUSES = ("yes", "fitted", "approx")
 METRICS = ("params", "macs", "flops", "depth", "size")
-UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "MiB": 2.0**20, "x": 1.0, "layers": 1.0}
+UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "MiB": 2.0**20, "x": 1.0, "%": 0.01, "layers": 1.0}
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class PublishedNumber:
 
     Args:
         model: the model's name as printed.
-        architecture: the name in this catalogue; `a/b` where the figure is a ratio of two.
+        architecture: the name in this catalogue; `a/b` where the figure is a ratio of two, `a - b` where it is their
+            difference: in `%`, relative to the first.
         metric: one of `METRICS`, of one architecture or of both sides of a ratio.
         value: in `unit`, as printed.
         tolerance: the greatest relative deviation; 0 means exact.
@@ -57,6 +59,16 @@ class PublishedNumber:
     def is_ratio(self) -> bool:
         """Whether the figure compares two architectures."""
         return "/" in self.architecture
+
+    @property
+    def names(self) -> list[str]:
+        """The architectures that the figure is about."""
+        return re.split(r"/| - ", self.architecture)
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether the figure is what one architecture has more than another."""
+        return " - " in self.architecture
 
     @property
     def gates(self) -> bool:
@@ -155,7 +167,7 @@ def _number(row: dict[str, str], line: int) -> PublishedNumber:
     for name, allowed in (("status", STATUSES), ("metric", METRICS), ("unit", UNITS)):
         if getattr(number, name) not in allowed:
             raise InputError(where, [Fault(name, f"{getattr(number, name)!r} is not one of {', '.join(allowed)}")])
-    for name in number.architecture.split("/"):
+    for name in number.names:
         if name not in _points():
             raise InputError(where, [Fault("architecture", f"{name!r} is not a published architecture")])
     return number
