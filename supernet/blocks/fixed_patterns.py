@@ -1,4 +1,4 @@
-"""Fixed attention patterns: seven heads that look at given positions, and learned heads beside them."""
+"""Fixed attention patterns: up to eight heads that look at given positions, and learned heads beside them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from supernet.layout import Layout
 
 
 class FixedPatterns(nn.Module):
-    """Heads 1 to 7 give: the token, the one before, the one after; means of all tokens at least two before and after
-    with weights (j + 1)^3 and (n - j)^3; means of all tokens with either weights. A token that has none of those gives
-    itself. `n_learned` further heads attend. Sums run along the sequence, in linear time.
+    """Heads 1 to 8 give: the token, the one before, the one after; means of all tokens at least two before and after
+    with weights (j + 1)^3 and (n - j)^3; means of all tokens with either weights; the last token. A token that has none
+    of those gives itself. `n_learned` further heads attend. Sums run along the sequence, in linear time.
     """
 
     def __init__(self, *, width: int, causal: bool, positions: str, context: int, bias: bool, n_fixed: int,
@@ -49,6 +49,8 @@ class FixedPatterns(nn.Module):
     def _weighted(self, which: int, v: Tensor, real: Tensor) -> Tensor:
         n = real.sum(dim=1, keepdim=True).clamp(min=1)
         place = torch.arange(v.shape[1], device=v.device, dtype=v.dtype)[:, None]
+        if which == 7:
+            return (v * (place + 1 == n)).sum(dim=1, keepdim=True).expand_as(v)
         towards_end = which in (3, 5)
         v = v * (((place + 1) if towards_end else (n - place)) / n) ** 3  # real tokens come first
         if which >= 5:
@@ -73,7 +75,7 @@ KIND = Kind(
     module=FixedPatterns,
     help="heads with fixed patterns and learned heads",
     dims=(
-        Dim("n_fixed", int, "heads with the first of the seven patterns", default=7, most=7),
+        Dim("n_fixed", int, "heads with the first of the eight patterns", default=7, most=8),
         Dim("n_learned", int, "heads that attend", default=1, least=0),
         Dim("head_dim", int, "channels of a head"),
     ),
