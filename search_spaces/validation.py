@@ -70,7 +70,8 @@ def _plain_faults(arch: Architecture) -> Iterator[Fault]:
 
 
 def _eps_faults(arch: Architecture) -> Iterator[Fault]:
-    usual, given = NORM_EPS.get(arch.norm, 0.0), arch.norm_eps
+    usual = NORM_EPS.get(arch.norm, 0.0) if isinstance(arch.norm, str) else 0.0
+    given = arch.norm_eps
     if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
         yield Fault("norm_eps", f"{shown(given)} is not allowed; allowed: a number from 0 to 1")
     elif given and not usual:

@@ -28,7 +28,7 @@ LARGE = ("albert", "delight-lm", "hat-like")
 
 def shallow(name: str) -> SearchSpace:
     """A shipped space with few words, a large one with two layers."""
-    data = {**parse_yaml(space_text(name), name), "vocab_size": 50, "context": 16}
+    data = {**parse_yaml(space_text(name), name), "vocab_size": 500 if name == "zoo-lm" else 50, "context": 16}
     if name not in LARGE:
         return space_from_data(data, name)
     for stack in (data[side] for side in ("encoder", "decoder") if side in data):

@@ -79,7 +79,7 @@ def test_missing_options(capsys, left_out, says):
     (("--data", "train=x"), "--data: train: is given twice"),
     (("--data", "colour=red"), "colour: unknown; allowed: train,"),
     (("--data", "limit=0"), "limit: is '0'; allowed: a whole number from 1"),
-    (("--task", "poetry"), "task: unknown 'poetry'; allowed: classification, lm, translation"),
+    (("--task", "poetry"), "task: unknown 'poetry'; allowed: classification, lm, regression, translation"),
     (("--task", "translation"), "task translation needs a space of the family seq2seq; toy is lm"),
     (("--space", "encoder-small"), "task lm needs a space of the family lm; encoder-small is encoder"),
     (("--space", "lm-tinny"), "did you mean lm-tiny?"),
