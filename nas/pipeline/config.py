@@ -37,8 +37,7 @@ class PickPart(_Part):
 
     def choice(self) -> Choice:
         """The selection for the extraction. Raises InputError unless exactly one is given."""
-        found = Choice(knee=self.knee, top=self.top, all_pareto=self.all_pareto, max=self.max, min=self.min,
-                       device=self.device)
+        found = Choice(**self.model_dump())
         found.check()
         return found
 
@@ -55,8 +54,7 @@ class RetrainPart(_Part):
     def request(self, subnet: str) -> RetrainRequest:
         """What the retraining of a subnet takes."""
         losses = None if self.distill is None else tuple(self.distill.split(","))
-        return RetrainRequest(subnet=subnet, init=self.init, teacher=self.teacher, distill=losses,
-                              theseus=self.theseus, training=self.training)
+        return RetrainRequest(subnet=subnet, **{**self.model_dump(), "distill": losses})
 
     def recipe(self, base: Recipe) -> Recipe:
         """How it trains where the supernet's training is `base`. Raises InputError."""

@@ -26,7 +26,7 @@ class PlainTable(Table):
         minor: columns that are left out, the last one first, where names and words do not fit otherwise.
     """
 
-    def __init__(self, columns: Sequence[str], right: Sequence[str] = (), keep: Sequence[str] | None = None,
+    def __init__(self, *columns: str, right: Sequence[str] = (), keep: Sequence[str] | None = None,
                  minor: Sequence[str] = ()) -> None:
         super().__init__(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
         self.names = {i for i, name in enumerate(columns) if (i == 0 if keep is None else name in keep)}

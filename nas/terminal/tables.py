@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
@@ -30,18 +30,7 @@ SAMPLES = 101
 ROOMY, NARROW = 112, 100
 """Minimum terminal widths for full tables, and for one line per figure."""
 RESULT_STYLES = {"pass": "green", "fail": "bold red", "info": "dim"}
-
-
-def table(*columns: str, right: Sequence[str] = (), keep: Sequence[str] | None = None,
-          minor: Sequence[str] = ()) -> PlainTable:
-    """An empty table in the project's plain style.
-
-    Args:
-        right: columns of numbers, which are aligned on the right.
-        keep: columns of names, which are never wrapped; by default the first one.
-        minor: columns that a narrow terminal does not get, the last one first.
-    """
-    return PlainTable(columns, right, keep, minor)
+table = PlainTable
 
 
 def spaces_data() -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ def document(report: RunReport) -> dict[str, Any]:
         "parts": {name: {key: [[each.place, each.role, each.kind, each.ms, each.source, each.style] for each in parts]
                          for key, parts in of.items()} for name, of in report.devices.parts.items()},
         "gaps": [asdict(gap) for gap in report.devices.gaps],
-        "checks": [{"device": each.device, "phase": each.phase, **each.check} for each in report.devices.checks],
+        "checks": report.devices.checks,
         "notes": report.devices.notes,
         "picked": [{"name": each.name, "key": each.arch.key, "steps": [vars(step) for step in each.steps],
                     "costs": each.costs, "measured": each.measured, "exports": each.exports, "trained": each.trained,

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -15,7 +16,7 @@ from hardware_profiles.provenance import ProfileWarning
 from nas.core.describing import drawn_parts, style_of
 from nas.core.measures.latency import LATENCY, latency_on
 from nas.core.prediction_quality import Quality, verdict
-from nas.stages.report.shown import Checked, Devices, Gap, Picked, TimedPart
+from nas.stages.report.shown import Devices, Gap, Picked, TimedPart
 from search_spaces import Architecture, InputError
 from search_spaces.errors import Command
 from search_spaces.files.reading import checked, number, read_csv, read_table
@@ -90,7 +91,7 @@ def _measured(picked: Sequence[Picked]) -> Iterator[Gap]:
                 yield Gap(name, each.name, each.arch.key, predicted, measured, each.unmeasured.get(name, 0.0))
 
 
-def _checks(folder: Path, device: str, phase: str) -> Iterator[Checked]:
+def _checks(folder: Path, device: str, phase: str) -> Iterator[dict[str, Any]]:
     path = folder / f"check-{phase}.json"
     if not path.is_file():
         return
@@ -98,7 +99,7 @@ def _checks(folder: Path, device: str, phase: str) -> Iterator[Checked]:
     data = read_table(path, remedy)
     found = checked(_Check, data, str(path), remedy)
     data["verdict"] = verdict(phase, found.n, found.predicted, found.noise_floor)
-    yield Checked(device, phase, data)
+    yield {"device": device, "phase": phase, **data}
 
 
 def _check_gaps(folder: Path, measure: str, phase: str) -> Iterator[Gap]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from optuna.trial import FrozenTrial, TrialState
 
+from nas.core.fronts import front
 from nas.core.measures import Measure, parse_measure
-from nas.core.pareto import as_costs, pareto
 from nas.core.run_dir import RunDir
 from nas.core.search_config import read_search
 from nas.core.study import read_trials
@@ -37,7 +37,10 @@ def read_searched(run: RunDir, space: SearchSpace, task: Task) -> Searched | Non
     if not points:
         return None
     qualities, costs = _measures(points, objectives, task)
-    fronts = {(quality.name, cost.name): _front(points, quality, cost) for quality in qualities for cost in costs}
+    whole = [point for point in points if point.allowed and not point.estimated]
+    places = {point.arch.key: i for i, point in enumerate(points)}
+    fronts = {(quality.name, cost.name): [places[point.arch.key] for point in front(whole, (quality, cost))]
+              for quality in qualities for cost in costs}
     done = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     return Searched(
         points=points, qualities=qualities, costs=costs, objectives=objectives,
@@ -98,16 +101,6 @@ def _measures(points: Sequence[Point], objectives: Sequence[Measure],
         return sorted(measures, key=lambda each: objectives.index(each) if each in objectives else len(objectives))
 
     return first(metrics), first(costs)
-
-
-def _front(points: Sequence[Point], quality: Measure, cost: Measure) -> list[int]:
-    """The indices of the Pareto-optimal points, sorted by cost."""
-    places = [i for i, point in enumerate(points) if point.allowed and not point.estimated]
-    if not places:
-        return []
-    values = [[points[i].value(quality), points[i].value(cost)] for i in places]
-    kept = [places[row] for row in pareto(as_costs(values, [quality.maximise, cost.maximise]))]
-    return sorted(kept, key=lambda i: (points[i].value(cost), points[i].arch.key))
 
 
 def _counts(trials: Sequence[FrozenTrial], points: Sequence[Point]) -> dict[str, int]:

@@ -114,26 +114,18 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class Checked:
-    """Result of the check of a profile; `check` is the content of its file."""
-
-    device: str
-    phase: str
-    check: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class Devices:
     """Data from the profiles of a run's devices.
 
     Args:
         parts: by the name of a latency and the key of an architecture.
+        checks: the contents of their `check-*.json`, with the device and the verdict.
         notes: why a device has no latency breakdown.
     """
 
     parts: dict[str, Mapping[str, list[TimedPart]]] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
-    checks: list[Checked] = field(default_factory=list)
+    checks: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 

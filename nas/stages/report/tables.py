@@ -27,7 +27,7 @@ def _tables(report: RunReport) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     yield "breakdown", [{"measure": name, "key": key, **_plain(part)} for name, of in devices.parts.items()
                         for key, parts in of.items() for part in parts]
     yield "predicted-measured", [asdict(gap) for gap in devices.gaps]
-    yield "profiles", [{"device": each.device, "phase": each.phase, **_flat(each.check)} for each in devices.checks]
+    yield "profiles", [_flat(each) for each in devices.checks]
     yield "subnets", [{"name": each.name, "key": each.arch.key, "step": place, "stage": step.stage, **step.metrics,
                        **each.costs, **_shares(each.unmeasured), "settings": step.settings}
                       for each in report.picked for place, step in enumerate(each.steps, 1)]
@@ -64,7 +64,7 @@ def _shares(unmeasured: Mapping[str, float]) -> dict[str, float]:
 
 def _flat(check: Any) -> dict[str, Any]:
     """Tables in tables as columns: predicted.mape."""
-    return {key: value for name, inner in check.items() if name not in ("phase", "schema_version")
+    return {key: value for name, inner in check.items() if name != "schema_version"
             for key, value in ([(f"{name}.{part}", each) for part, each in inner.items()]
                                if isinstance(inner, dict) else [(name, inner)])}
 

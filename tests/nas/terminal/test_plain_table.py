@@ -18,8 +18,8 @@ def printed(what, width):
 
 
 def made(minor=()):
-    table = PlainTable(("subnet", "device", "what it is", "interval", "gap"), ("interval", "gap"),
-                       ("subnet", "device"), minor)
+    table = PlainTable("subnet", "device", "what it is", "interval", "gap", right=("interval", "gap"),
+                       keep=("subnet", "device"), minor=minor)
     table.add_row(*NAMES, WORDS, "1.465 to 5.880", "+7.9 %")
     return table
 
