@@ -140,13 +140,10 @@ class RunDir:
         """
         path = self.path / "space.yaml"
         text = space_text(path)
-        if self.read_manifest().get("space_sha256", self._space_sha256()) != self._space_sha256():
+        if self.read_manifest().get("space_sha256", digest(path)) != digest(path):
             raise InputError(str(path), "differs from what the run was started with; restore it, or start a new run "
                                         "with it")
         return space_from_text(text, str(path))
-
-    def _space_sha256(self) -> str:
-        return hashlib.sha256((self.path / "space.yaml").read_bytes()).hexdigest()
 
     def read_manifest(self) -> dict[str, Any]:
         """The recorded inputs; empty if no stage has written them yet. Raises InputError for a damaged file."""
@@ -168,7 +165,7 @@ class RunDir:
         known = self.read_manifest()
         here = {"python": platform.python_version(), "platform": platform.platform(),
                 "versions": {name: version(name) for name in ("paretoformer", "torch", "optuna", "ray", "tokenizers")}}
-        facts = {"schema_version": SCHEMA_VERSION, "space_sha256": self._space_sha256(), **facts, **known}
+        facts = {"schema_version": SCHEMA_VERSION, "space_sha256": digest(self.path / "space.yaml"), **facts, **known}
         write_json(self.path / "manifest.json", {**facts, "starts": [*known.get("starts", ()), {**start, **here}]})
 
     def resume_command(self) -> Command:
@@ -212,6 +209,19 @@ def locked(folder: Path, what: str) -> Iterator[None]:
         handle.flush()
         sweep(folder)
         yield
+
+
+def digest(*paths: Path) -> str:
+    """The SHA-256 of files one after the other. Raises InputError for one that cannot be read."""
+    found = hashlib.sha256()
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    found.update(block)
+        except OSError as error:
+            raise InputError(str(path), f"cannot be read ({error.strerror})") from None
+    return found.hexdigest()
 
 
 def write_text(path: Path, text: str) -> None:

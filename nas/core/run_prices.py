@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 
 from hardware_profiles.profile import folder_of
 from nas.core.measures.latency import LATENCY
 from nas.core.pricing import Prices, load_devices
-from nas.core.run_dir import RunDir
+from nas.core.run_dir import RunDir, digest
 from search_spaces import InputError, SearchSpace
 from search_spaces.errors import Command
 
@@ -47,11 +45,3 @@ def profile_digest(device: str) -> str | None:
         return None
     files = [folder / "profile.yaml", folder / "table.csv"]
     return digest(*files) if all(path.is_file() for path in files) else None
-
-
-def digest(*paths: Path) -> str:
-    """The SHA-256 of concatenated files."""
-    found = hashlib.sha256()
-    for path in paths:
-        found.update(path.read_bytes())
-    return found.hexdigest()

@@ -40,7 +40,8 @@ class _Works(Progress):
         """All works, one below the other."""
         works = list(tasks)
         beside = super().make_tasks_table(works)
-        if not works or self._needs(beside) <= self.console.width:
+        room = self.console.options.update(width=MOST)
+        if not works or Measurement.get(self.console, room, beside).maximum <= self.console.width:
             return beside
         made = Table.grid()
         for work in works:
@@ -50,9 +51,6 @@ class _Works(Progress):
             made.add_row(line)
             made.add_row(Padding(Text(str(work.fields["figures"])), (0, 0, 0, INDENT)))
         return made
-
-    def _needs(self, what: Table) -> int:
-        return Measurement.get(self.console, self.console.options.update(width=MOST), what).maximum
 
 
 class _Figures(TextColumn):

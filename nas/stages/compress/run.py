@@ -16,7 +16,7 @@ from nas.core.evaluation import place, score
 from nas.core.measures import parse_measure
 from nas.core.pricing import Prices, load_devices
 from nas.core.progress import StageProgress
-from nas.core.run_dir import RunDir, locked
+from nas.core.run_dir import RunDir, digest, locked
 from nas.core.stopping import Stopped
 from nas.core.subnet import Made, Subnet, check_free, finite, write_subnet
 from nas.stages.compress.request import CompressRequest
@@ -79,10 +79,10 @@ def run(request: CompressRequest, progress: StageProgress) -> Compressed:
 
 def _state(run: RunDir, subnet: Subnet, out: Path, technique: Technique, recipe: Recipe) -> Path:
     """The folder of training state, named by everything that determines the result."""
-    weights = hashlib.sha256((subnet.path / WEIGHTS).read_bytes()).hexdigest()
-    decides = [weights, technique.name, technique.model_dump(), recipe.model_dump(exclude=set(FREE))]
-    digest = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:12]
-    return run.path / "compressing" / f"{out.name}-{digest}"
+    decides = [digest(subnet.path / WEIGHTS), technique.name, technique.model_dump(),
+               recipe.model_dump(exclude=set(FREE))]
+    key = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:12]
+    return run.path / "compressing" / f"{out.name}-{key}"
 
 
 def _applied(technique: Technique, context: CompressionContext) -> Transformer:

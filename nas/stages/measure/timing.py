@@ -23,7 +23,7 @@ from hardware_profiles.provenance import ProfileWarning, changes
 from nas.core.measures import Measure
 from nas.core.measures.latency import latency_on
 from nas.core.progress import StageProgress
-from nas.core.run_dir import locked
+from nas.core.run_dir import digest, locked
 from nas.core.subnet import Measured, Subnet
 from nas.core.timing.session import Bench
 from nas.core.timing.speed import known_models, slowdown
@@ -53,8 +53,7 @@ class Shipped(Workload):
     @classmethod
     def of(cls, subnet: Subnet, phase: str) -> Shipped:
         """The workload of a subnet."""
-        digest = hashlib.sha256((subnet.path / WEIGHTS).read_bytes()).hexdigest()
-        return cls(phase, subnet.arch, folder=str(subnet.path.absolute()), weights=digest[:12])
+        return cls(phase, subnet.arch, folder=str(subnet.path.absolute()), weights=digest(subnet.path / WEIGHTS)[:12])
 
     @property
     def name(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from typing import Any
 from nas import tasks
 from nas.core.evaluation import check_trained, evaluator, load_supernet, place, score
 from nas.core.metrics import Files, Several
-from nas.core.run_dir import RunDir, locked, write_text
+from nas.core.run_dir import RunDir, digest, locked, write_text
 from nas.core.stopping import Stop, Stopped
 from nas.core.subnet import Made, Subnet, check_free, finite, write_subnet
 from nas.stages.retrain.config import RetrainConfig, make_config, read_config
@@ -132,23 +131,12 @@ def _inputs(subnet: Subnet, run: RunDir, prepared: Prepared, teacher: Subnet | N
     """Digests of the inputs besides the settings."""
     found = {"data": prepared.fingerprint, "architecture": subnet.arch.key}
     if request.init == "inherit":
-        found["weights of the subnet"] = _digest(subnet.path / WEIGHTS)
+        found["weights of the subnet"] = digest(subnet.path / WEIGHTS)[:16]
     if teacher is not None:
-        found["weights of the teacher"] = _digest(teacher.path / WEIGHTS)
+        found["weights of the teacher"] = digest(teacher.path / WEIGHTS)[:16]
     if request.teacher == "supernet" or request.theseus:
-        found["weights of the supernet"] = _digest(run.weights_path)
+        found["weights of the supernet"] = digest(run.weights_path)[:16]
     return found
-
-
-def _digest(path: Path) -> str:
-    found = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                found.update(block)
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read ({error.strerror})") from None
-    return found.hexdigest()[:16]
 
 
 def _check_others(job: RetrainJob) -> None:

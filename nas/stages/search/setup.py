@@ -8,8 +8,8 @@ from typing import Any
 
 from nas import tasks
 from nas.core import evaluation as training
-from nas.core.run_dir import RunDir
-from nas.core.run_prices import digest, load_prices, profile_digest, profile_input
+from nas.core.run_dir import RunDir, digest
+from nas.core.run_prices import load_prices, profile_digest, profile_input
 from nas.core.search_config import SearchConfig
 from nas.stages.search.evaluator import Evaluator, batches_of, fast_size
 from search_spaces import Architecture
