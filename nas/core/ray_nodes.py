@@ -15,7 +15,7 @@ from typing import Any
 import ray
 
 EVENTS = "events.jsonl"
-"""In a run's folder: a line of JSON for everything that happened to the run beside its results."""
+"""In a run's folder: events besides its results, a line of JSON each."""
 LOOK_S, ANSWER_S = 5.0, 0.5
 """Seconds between checks of the machines, and time limit of a connection."""
 
