@@ -40,8 +40,10 @@ class _Works(Progress):
         """All works, one below the other."""
         works = list(tasks)
         beside = super().make_tasks_table(works)
+        if not works:  # Rich is not set up yet
+            return beside
         room = self.console.options.update(width=MOST)
-        if not works or Measurement.get(self.console, room, beside).maximum <= self.console.width:
+        if Measurement.get(self.console, room, beside).maximum <= self.console.width:
             return beside
         made = Table.grid()
         for work in works:
