@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -69,6 +72,12 @@ def _moved(x: Tensor, by: int) -> Tensor:
     return F.pad(x, (0, 0, max(-by, 0), max(by, 0))).index_select(1, places)
 
 
+def _parts(dims: Mapping[str, Any], width: int) -> tuple[DrawnPart, ...]:
+    fixed = DrawnPart(dims["n_fixed"] * dims["head_dim"], "", dims["n_fixed"])
+    learned = DrawnPart(dims["n_learned"] * dims["head_dim"], "attends", dims["n_learned"])
+    return (fixed, learned) if dims["n_learned"] else (fixed,)
+
+
 KIND = Kind(
     name="fixed_patterns",
     role="mixer",
@@ -85,6 +94,5 @@ KIND = Kind(
                 "rotary positions need an even head_dim"),),
     causal=False,
     words=lambda dims, width: ("fixed patterns", f"{dims['n_fixed']} fixed and {dims['n_learned']} learned heads"),
-    parts=lambda dims, width: (DrawnPart(dims["n_fixed"] * dims["head_dim"], "", dims["n_fixed"]),
-                               DrawnPart(dims["n_learned"] * dims["head_dim"], "attends", max(dims["n_learned"], 1))),
+    parts=_parts,
 )
