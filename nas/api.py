@@ -171,6 +171,15 @@ def import_model(source: str | os.PathLike[str], out: Name | None = None, *, hea
         return run(request, progress).subnet
 
 
+def space_from(subnet: Name, out: Name | None = None, *, keep: Sequence[str] = (), least: float = 0.3,
+               classes: int | None = None) -> Path:
+    """Write a search space around a model, whose largest architecture is the model, and return its file."""
+    from nas.stages.space_from.request import SpaceFromRequest
+    from nas.stages.space_from.run import run
+
+    return run(SpaceFromRequest(_name(subnet), _path(out), tuple(keep), least, classes)).path
+
+
 def export(subnet: Name, format: str, *, int8: bool = False, out: Name | None = None, length: int | None = None,
            max_loss_increase: float | None = None, console: Console | None = None) -> Exported:
     """Export a subnet to onnx, executorch, torch-export or huggingface; checked against the plain model."""

@@ -46,6 +46,35 @@ def import_model(
     show_result(result.to_dict() if as_json else import_table(result))
 
 
+@app.command("space-from", rich_help_panel=SUBNETS)
+def space_from(
+    subnet: SubnetName,
+    out: Annotated[str | None, typer.Option("--out", metavar="FILE", show_default=False,
+                                            help="YAML file to write; default NAME.yaml.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(
+        "--keep", metavar="DIMENSION", show_default=False,
+        help="Dimension that stays as it is, repeatable: depth, width, heads, ffn, rank, or all.")] = None,
+    least: Annotated[float, typer.Option("--least", metavar="SHARE",
+                                         help="Smallest share of a dimension.")] = 0.3,
+    classes: Annotated[int | None, typer.Option(
+        "--classes", metavar="N", show_default=False,
+        help="Replace the head of an encoder by a new classifier with N classes.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a search space around a model.
+
+    The largest architecture of the space is the model itself.
+
+    Example: [cyan]nas space-from imported/minilm --least 0.25 --classes 2[/cyan]
+    """
+    from nas.stages.space_from.request import SpaceFromRequest
+    from nas.stages.space_from.run import run
+    from nas.stages.space_from.view import space_lines
+
+    result = run(SpaceFromRequest(subnet, Path(out) if out else None, tuple(keep or ()), least, classes))
+    show_result(result.to_dict() if as_json else space_lines(result))
+
+
 @app.command(rich_help_panel=SUBNETS)
 def extract(
     run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=_complete.runs, show_default=False,

@@ -1,0 +1,1 @@
+"""Write a search space around a model."""

@@ -1,0 +1,47 @@
+"""What can be requested of a space around a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from search_spaces import InputError
+from search_spaces.errors import Option
+
+DIMENSIONS = ("depth", "width", "heads", "ffn", "rank")
+"""What is searched unless it is kept."""
+
+
+@dataclass(frozen=True)
+class SpaceFromRequest:
+    """A space whose largest architecture is a subnet.
+
+    Args:
+        subnet: a folder, or RUN/KEY with the beginning of its key.
+        out: the YAML file; by default the name of the subnet's folder and `.yaml`.
+        keep: dimensions that stay as they are, of `DIMENSIONS`; `all` for all of them.
+        least: the smallest share of a dimension.
+        classes: replaces the head by a new classifier with so many classes, for an encoder; None keeps the head.
+
+    Raises:
+        InputError: a value is not allowed.
+    """
+
+    subnet: str
+    out: Path | None = None
+    keep: tuple[str, ...] = ()
+    least: float = 0.3
+    classes: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.keep:
+            if name not in (*DIMENSIONS, "all"):
+                raise InputError(str(Option("keep")), f"{name!r} is not allowed; allowed: {', '.join(DIMENSIONS)}, all")
+        if not 0 < self.least <= 1:
+            raise InputError(str(Option("least")), f"{self.least:g} is not allowed; allowed: more than 0, at most 1")
+        if self.classes is not None and self.classes < 2:
+            raise InputError(str(Option("classes")), f"{self.classes} is not allowed; allowed: 2 or more")
+
+    def searched(self, dimension: str) -> bool:
+        """Whether a dimension is searched."""
+        return dimension not in self.keep and "all" not in self.keep

@@ -1,0 +1,65 @@
+"""The stage `space-from`: a space file whose largest architecture is a given model."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nas.core.subnet import Subnet
+from nas.stages.space_from.request import SpaceFromRequest
+from nas.stages.space_from.writing import space_yaml
+from search_spaces import Architecture, InputError, SearchSpace
+from search_spaces.block import BlockConfig
+from search_spaces.errors import CheckFailedError, Option
+from search_spaces.files.loader import space_from_text
+from search_spaces.files.writing import whole
+
+
+@dataclass(frozen=True)
+class SpaceFromResult:
+    """The written space."""
+
+    path: Path
+    space: SearchSpace
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a program."""
+        return {"file": str(self.path), "name": self.space.name, "architectures": self.space.size()}
+
+
+def run(request: SpaceFromRequest) -> SpaceFromResult:
+    """Write the space.
+
+    Raises:
+        InputError: the file exists, or the model cannot be the largest of a space file.
+        CheckFailedError: the largest architecture of the space is not the model.
+    """
+    subnet = Subnet.open(request.subnet)
+    arch = _with_classes(subnet.arch, request)
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", subnet.path.resolve().name).lstrip("._-") or "space"
+    path = request.out or Path(f"{name}.yaml")
+    if path.exists():
+        raise InputError(str(path), f"exists; delete it, or name another file with {Option('out')}")
+    text = space_yaml(arch, name, request)
+    space = space_from_text(text, str(path))
+    if space.largest() != arch:
+        raise CheckFailedError(str(path), "the largest architecture of the space would not be the model; nothing is "
+                                          "written")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole(path) as temporary:
+            temporary.write_text(text, "utf-8")
+    except OSError as error:
+        raise InputError(str(path), f"cannot be written ({error.strerror})") from None
+    return SpaceFromResult(path, space)
+
+
+def _with_classes(arch: Architecture, request: SpaceFromRequest) -> Architecture:
+    if request.classes is None:
+        return arch
+    if arch.family != "encoder":
+        raise InputError(str(Option("classes")), f"is for encoders; {request.subnet} is of the family {arch.family}")
+    head = BlockConfig.of("classifier", {"pool": "mean", "pooler": False})
+    return replace(arch, head=head, n_classes=request.classes)

@@ -1,0 +1,13 @@
+"""A written space for a reader."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from nas.stages.space_from.run import SpaceFromResult
+
+
+def space_lines(result: SpaceFromResult) -> Text:
+    """Where it is, how large, and what to do next."""
+    return Text(f"{result.path}: {result.space.size():,} architectures; the largest is the model\n"
+                f"read it: nas show {result.path}", no_wrap=True, overflow="ignore")

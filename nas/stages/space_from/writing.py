@@ -1,0 +1,148 @@
+"""The YAML text of a space around an architecture."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from nas.stages.space_from.request import SpaceFromRequest
+from search_spaces import Architecture, InputError
+from search_spaces import registry as kinds
+from search_spaces.architecture import Layer
+from search_spaces.block import BlockConfig
+from search_spaces.files.compile import MOST_SEARCHED_SLOTS
+from search_spaces.space.layers import Sharing
+
+STEPS = (32, 16, 8)
+"""Multiples that suit the hardware, the preferred ones first."""
+CHOICES = 4
+
+
+def space_yaml(arch: Architecture, name: str, request: SpaceFromRequest) -> str:
+    """The file. Raises InputError where the layers of a stack are of different kinds."""
+    return "\n".join(_lines(arch, name, request)) + "\n"
+
+
+def _lines(arch: Architecture, name: str, request: SpaceFromRequest) -> Iterator[str]:
+    yield f"# A search space around {request.subnet}: its largest architecture is the model itself."
+    yield "# Every list can be shortened or extended; the largest value of each must stay."
+    for key, value in (("schema_version", 1), ("name", name), ("family", arch.family),
+                       ("vocab_size", arch.vocab_size), ("context", arch.context)):
+        yield f"{key}: {_yaml(value)}"
+    for key, default in (("n_classes", 0), ("n_types", 0)):
+        if getattr(arch, key) != default:
+            yield f"{key}: {getattr(arch, key)}"
+    widths = _widths(arch, request)
+    yield f"width: {_yaml(widths)}    # of the residual stream, through the whole model"
+    for key in ("norm", "placement", "positions", "bias", "share_inputs", "residual"):
+        yield f"{key}: {_yaml([getattr(arch, key)])}"
+    if arch.norm_eps:
+        yield f"norm_eps: {_yaml(arch.norm_eps)}"
+    yield "embedding:"
+    yield from _block(arch.embedding, 2, {"rank": _ranks(arch, widths, request)})
+    yield "head:"
+    full = arch.head.filled().get("head_rank") == arch.width
+    yield from _block(arch.head, 2, {"head_rank": ["full"]} if full else {})
+    for stack, layers in arch.stacks.items():
+        yield from _stack(stack, layers, request)
+
+
+def _stack(stack: str, layers: tuple[Layer, ...], request: SpaceFromRequest) -> Iterator[str]:
+    depth, owners = len(layers), [layer.mixer_slot for layer in layers]
+    yield f"{stack}:"
+    yield f"  slots: {depth}"
+    if len(set(owners)) < depth or any(layer.ffn_slot != layer.mixer_slot for layer in layers):
+        yield f"  sharing: [{_sharing(stack, layers)}]    # which layers share weights"
+    elif request.searched("depth") and depth > 1:
+        least = max(math.ceil(request.least * depth), 1)
+        if depth <= MOST_SEARCHED_SLOTS:
+            yield f"  depth: {{keep: searched, at_least: {least}}}    # which layers run"
+        else:
+            yield f"  depth: {{keep: every_other, layers: {_yaml(list(range(least, depth + 1)))}}}    # how many run"
+    yield "  layers:"
+    yield "    block:"
+    for role in ("mixer", "cross", "ffn"):
+        blocks = [getattr(layer, role) for layer in layers]
+        if blocks[0] is None:
+            continue
+        if len({block.kind for block in blocks}) > 1 or any(layer.between for layer in layers):
+            raise InputError(request.subnet, f"has layers of different kinds in its {stack}; a space around it can "
+                                             "only be written by hand")
+        yield f"      {role}:"
+        yield from _layer_block(blocks, role, request)
+
+
+def _layer_block(blocks: list[BlockConfig], role: str, request: SpaceFromRequest) -> Iterator[str]:
+    lists: dict[str, Any] = {}
+    for name in blocks[0].filled():
+        per_layer = [_values(block, name, role, request) for block in blocks]
+        lists[name] = per_layer[0] if all(each == per_layer[0] for each in per_layer) else {"by_slot": per_layer}
+    yield from _block(blocks[0], 8, lists)
+
+
+def _values(block: BlockConfig, name: str, role: str, request: SpaceFromRequest) -> list[Any]:
+    """The choices of a dim. Query heads of a group stay: a slice would give them to other key/value heads."""
+    dims = block.filled()
+    whole = dims[name]
+    if name == "n_kv_heads" and whole == dims["n_heads"]:
+        return ["n_heads"]
+    if name == "n_heads" and request.searched("heads") and dims.get("n_kv_heads", whole) == whole:
+        return _shares(int(whole), request.least, (1,))
+    if name == "inner" and role == "ffn" and request.searched("ffn"):
+        return _shares(int(whole), request.least, STEPS)
+    return [whole]
+
+
+def _block(block: BlockConfig, indent: int, lists: dict[str, Any]) -> Iterator[str]:
+    yield f"{' ' * indent}{block.kind}:" + (" {}" if not block.filled() else "")
+    optional = {dim.name for dim in kinds.get(block.kind).dims if dim.optional}
+    for name, value in block.filled().items():
+        if name not in optional or name in dict(block.dims):
+            yield f"{' ' * (indent + 2)}{name}: {_yaml(lists.get(name) or [value])}"
+
+
+def _widths(arch: Architecture, request: SpaceFromRequest) -> list[int]:
+    """Not below the rank of the table, which is fixed where it is less than the width."""
+    rank = int(arch.embedding.filled().get("rank", 0))
+    found = _shares(arch.width, request.least, STEPS) if request.searched("width") else [arch.width]
+    return [width for width in found if rank == arch.width or width >= rank]
+
+
+def _ranks(arch: Architecture, widths: Sequence[int], request: SpaceFromRequest) -> list[Any]:
+    """A factorised table beside the full one, where the head can read it back."""
+    rank = arch.embedding.filled().get("rank")
+    if rank != arch.width:
+        return [] if rank is None else [rank]
+    half = next((width // 2 // step * step for width in widths[:1] for step in STEPS if width // 2 >= step), 0)
+    return [half, "full"] if half and request.searched("rank") else ["full"]
+
+
+def _sharing(stack: str, layers: tuple[Layer, ...]) -> str:
+    """Raises InputError where the layers share in a way that a space file cannot say."""
+    wanted = [(layer.mixer_slot, layer.ffn_slot) for layer in layers]
+    for part in ("all", "attention", "ffn"):
+        for text in (part, *(f"{part}/{n}" for n in range(2, len(layers)))):
+            rule = Sharing.parse(text)
+            if [(rule.leader("mixer", i), rule.leader("ffn", i)) for i in range(len(layers))] == wanted:
+                return text
+    raise InputError(stack, "its layers share weights in a way that a space file cannot express")
+
+
+def _shares(whole: int, least: float, steps: Sequence[int]) -> list[int]:
+    """Up to four values from the least share to the whole, multiples of a step where the whole is one."""
+    step = next((step for step in steps if whole % step == 0), 1)
+    values = {max(round(whole * (least + (1 - least) * i / (CHOICES - 1)) / step), 1) * step for i in range(CHOICES)}
+    return sorted({value for value in values if value >= least * whole - step / 2 and value < whole} | {whole})
+
+
+def _yaml(value: Any) -> str:
+    """A value in one line: as JSON, but small numbers have a point, without which YAML reads a word."""
+    text = json.dumps(value)
+    return re.sub(r"(?<![\d.])(\d+)(e[-+]?\d+)", r"\1.0\2", text) if _has_float(value) else text
+
+
+def _has_float(value: Any) -> bool:
+    return isinstance(value, float) or isinstance(value, list) and any(isinstance(each, float) for each in value)

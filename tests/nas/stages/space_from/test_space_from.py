@@ -1,0 +1,75 @@
+"""Spaces around models: the largest architecture is the model, and what must stay stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nas.core.subnet import Made, SubnetFacts, write_subnet
+from nas.importers import Checkpoint, ImportWishes, convert
+from nas.stages.space_from.request import SpaceFromRequest
+from nas.stages.space_from.run import run
+from search_spaces import InputError, load_space
+from supernet import Transformer
+from tests.contracts.test_importers import CASES, DECODER, pretrained, tokenizer
+
+pytest.importorskip("transformers")
+BIG = {"hidden_size": 64, "intermediate_size": 96}
+
+
+def subnet(folder: Path, arch) -> str:
+    """A folder with a random model."""
+    facts = SubnetFacts(key=arch.key, task="", run="", made=(Made(stage="import", settings={}),))
+    write_subnet(folder, Transformer(arch, seed=0), tokenizer(), facts)
+    return str(folder)
+
+
+def architecture(tmp_path: Path, cls: str, config: dict):
+    return convert(Checkpoint.open(pretrained(tmp_path / "theirs", cls, config)), ImportWishes()).model.arch
+
+
+@pytest.mark.parametrize("family", CASES)
+def test_the_largest_of_the_space_is_the_model(family: str, tmp_path: Path) -> None:
+    cls, config = CASES[family][1]
+    arch = architecture(tmp_path, cls, config)
+    result = run(SpaceFromRequest(subnet(tmp_path / "ours", arch), tmp_path / "own.yaml"))
+    space = load_space(str(tmp_path / "own.yaml"))
+    assert space.largest() == arch and space.smallest() in space and result.space.size() > 1
+    fixed = run(SpaceFromRequest(str(tmp_path / "ours"), tmp_path / "fixed.yaml", keep=("all",)))
+    assert fixed.space.size() == 1 and fixed.space.largest() == arch
+
+
+def test_choices_suit_the_hardware_and_keep_meaning(tmp_path: Path) -> None:
+    grouped = architecture(tmp_path, "LlamaForCausalLM", {**DECODER, **BIG, "rms_norm_eps": 1e-5})
+    space = run(SpaceFromRequest(subnet(tmp_path / "ours", grouped), tmp_path / "own.yaml")).space
+    assert space.settings["width"].choices() == (32, 64)
+    mixer = space.stacks["decoder"].layers["block"]["mixer"].dims["attention"]
+    assert mixer["n_heads"].choices(0) == (4,) and mixer["head_dim"].choices(0) == (16,)
+    assert space.stacks["decoder"].layers["block"]["ffn"].dims["ffn"]["inner"].choices(0) == (32, 64, 96)
+    assert space.norm_eps == 1e-5 and "rotary_base" not in (tmp_path / "own.yaml").read_text()
+
+
+def test_a_new_classifier_replaces_the_head(tmp_path: Path) -> None:
+    arch = architecture(tmp_path, *CASES["bert"][0])
+    space = run(SpaceFromRequest(subnet(tmp_path / "ours", arch), tmp_path / "own.yaml", classes=5)).space
+    assert space.largest().head.kind == "classifier" and space.n_classes == 5
+    assert space.largest().encoder == arch.encoder
+
+
+@pytest.mark.parametrize(("wrong", "says"), [
+    ({"keep": ("hight",)}, "'hight' is not allowed; allowed: depth"), ({"least": 0.0}, "0 is not allowed"),
+    ({"classes": 1}, "1 is not allowed; allowed: 2 or more")])
+def test_wrong_requests_are_refused(wrong: dict, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        SpaceFromRequest("x", **wrong)
+
+
+def test_files_are_not_overwritten_and_language_models_have_no_classes(tmp_path: Path) -> None:
+    arch = architecture(tmp_path, "LlamaForCausalLM", DECODER)
+    name = subnet(tmp_path / "ours", arch)
+    with pytest.raises(InputError, match="classes.*is for encoders"):
+        run(SpaceFromRequest(name, classes=2))
+    (tmp_path / "own.yaml").write_text("")
+    with pytest.raises(InputError, match="exists; delete it"):
+        run(SpaceFromRequest(name, tmp_path / "own.yaml"))
