@@ -23,12 +23,21 @@ class Rewritten(TorchFunctionMode):
     PyTorch's own decompositions build the causal mask at every call, guard the softmax against fully masked rows, and
     keep norms as single operators; each of these leaves the delegate and re-enters it. A padding mask is assumed not to
     mask everything.
+
+    Args:
+        int8: look rows up in tables of int8.
     """
+
+    def __init__(self, int8: bool = False) -> None:
+        super().__init__()
+        self.int8 = int8
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func is F.scaled_dot_product_attention and _plain(*args, **kwargs):
             return attend(*args, **kwargs)
+        if func is F.embedding and self.int8:
+            return embedding(*args, **kwargs)
         if func in _REWRITES:
             return _REWRITES[func](*args, **kwargs)
         return func(*args, **kwargs)
@@ -53,6 +62,16 @@ def attend(q: Tensor, k: Tensor, v: Tensor, attn_mask: Any = None, dropout_p: fl
         hidden = torch.logical_not(attn_mask).to(q.dtype) * torch.full((1,), HIDDEN, dtype=q.dtype)
         scores = (scores.reshape(*q.shape[:-1], m) + hidden).reshape(-1, n, m)
     return torch.bmm(scores.softmax(-1), flat_v).reshape(*q.shape[:-1], v.shape[-1])
+
+
+def embedding(ids: Tensor, weight: Tensor, padding_idx: Any = None, *rest: Any, **named: Any) -> Tensor:
+    """Rows of a table in int8, each with its scale: the table is folded to a constant.
+
+    The runtime's own operator for such tables is in a library that programs for XNNPACK do not need otherwise.
+    """
+    scale = (weight.abs().amax(1, keepdim=True) / 127).clamp(min=1e-12)
+    table = torch.round(weight / scale).to(torch.int8)
+    return F.embedding(ids, table).to(weight.dtype) * F.embedding(ids, scale)
 
 
 def layer_norm(x: Tensor, shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,

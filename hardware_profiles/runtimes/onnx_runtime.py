@@ -1,8 +1,8 @@
 """ONNX Runtime, on the CPU or through one of its other execution providers.
 
 int8 quantises the weights of matrix products and the tables that tokens are looked up in, and finds the scale of the
-inputs of products at every call. Products of two activations, as attention has, and with the weights of groups stay in
-fp32: `not_quantised` is their share of the multiply-adds of all products.
+inputs of products at every call. Products of two activations, as attention has, with the weights of groups, written as
+Einsum, and convolutions stay in fp32: `not_quantised` is their share of the multiply-adds of all products.
 """
 
 # mypy: disable-error-code="import-untyped, import-not-found"
@@ -19,9 +19,12 @@ from typing import Any, NoReturn
 SUFFIX = ".onnx"
 PRECISIONS = ("fp32", "int8")
 OPTIONS = ("provider",)
+OPEN_SIZES = True
 DEFAULT_PROVIDER = "CPUExecutionProvider"
 ON_GPU = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
 """Providers whose inputs and outputs stay on the GPU, so that no copy is timed."""
+PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv")
+"""Operators that multiply and add."""
 _registries: dict[int | None, Any] = {}
 """Tables of operators that the exporter has built in this process."""
 
@@ -108,7 +111,13 @@ def compile(module: Any, inputs: Any, path: str, options: dict[str, Any]) -> dic
     Raises:
         InputError: an operator cannot be exported; the message names it.
     """
-    return write(module, inputs, path, options["precision"])
+    if not hasattr(module, "open_axes"):
+        return write(module, inputs, path, options["precision"])
+    axes = module.open_axes()
+    flat = [each for axis in axes.values() for each in (axis if isinstance(axis, tuple) else (axis,))]
+    sizes = {name: int(given.shape[axis]) for given, each in zip(inputs, flat) for axis, size in each.items()
+             if (name := getattr(size, "__name__", ""))}
+    return write(module, module.traced(), path, options["precision"], sizes, dynamic_shapes=axes)
 
 
 def write(module: Any, inputs: Any, path: str, precision: str, sizes: dict[str, int] | None = None,
@@ -196,7 +205,7 @@ def _quantise(model: Any, path: str, sizes: dict[str, int]) -> dict[str, float]:
     quantize_dynamic(model, path, op_types_to_quantize=["MatMul", "Gather"], per_channel=True,
                      weight_type=QuantType.QInt8, reduce_range=True, nodes_to_exclude=stacked)
     left = [node.name.removesuffix("_MatMul") for node in onnx.load(path).graph.node
-            if node.op_type in ("MatMul", "Gemm")]
+            if node.op_type in PRODUCTS]
     unknown = set(left) - set(macs)
     if unknown:
         raise RuntimeError(f"quantisation added an unknown matrix product: {sorted(unknown)[0]}")
@@ -215,18 +224,29 @@ def _macs(model: Any, sizes: dict[str, int]) -> dict[str, float]:
     if sizes:
         del closed.graph.value_info[:]
         for size in (size for slot in closed.graph.input for size in slot.type.tensor_type.shape.dim):
-            if size.dim_param in sizes:
-                size.dim_value = sizes[size.dim_param]
+            if size.dim_param in sizes or (size.dim_param and "past" in sizes):  # a mask is of past and new tokens
+                size.dim_value = sizes.get(size.dim_param, sizes.get("past", 0) + sizes.get("length", 0))
     graph = onnx.shape_inference.infer_shapes(closed, data_prop=True).graph
     shapes = {each.name: [size.dim_value for size in each.type.tensor_type.shape.dim]
               for each in (*graph.value_info, *graph.input, *graph.output)}
     shapes.update({each.name: list(each.dims) for each in graph.initializer})
-    found = {}
-    for node in graph.node:
-        if node.op_type in ("MatMul", "Gemm"):
-            turned = any(each.name == "transA" and each.i for each in node.attribute)
-            found[node.name] = float(math.prod(shapes[node.output[0]]) * shapes[node.input[0]][-2 if turned else -1])
-    return found
+    return {node.name: float(math.prod(shapes[node.output[0]]) * _summed(node, shapes))
+            for node in graph.node if node.op_type in PRODUCTS}
+
+
+def _summed(node: Any, shapes: dict[str, list[int]]) -> int:
+    """How many products each output of a node is the sum of."""
+    import math
+
+    first, second = (shapes[name] for name in node.input[:2])
+    if node.op_type == "Conv":  # weights: outputs, inputs of a group, kernel
+        return math.prod(second[1:])
+    if node.op_type == "Einsum":
+        equation = next(each.s.decode() for each in node.attribute if each.name == "equation").replace(" ", "")
+        inputs, output = equation.split("->")
+        letters = dict(zip(inputs.replace(",", ""), [*first, *second]))
+        return math.prod(size for letter, size in letters.items() if letter not in output)
+    return first[-2 if any(each.name == "transA" and each.i for each in node.attribute) else -1]
 
 
 def _reason(error: BaseException | None) -> str:

@@ -1,8 +1,9 @@
 """ExecuTorch with the XNNPACK delegate, as it runs on phones and small computers.
 
 `compile` traces the module with the operators of `_lowering`, folds what depends on weights alone, and lowers it; int8
-quantises linear maps, weights per channel and inputs as they come. `not_delegated` is the share of the work outside of
-XNNPACK: multiply-adds of matrix products and convolutions, and elements written by every other operator but views.
+quantises linear maps, weights per channel and inputs as they come, and the rows of tables that are looked up.
+`not_delegated` is the share of the work outside of XNNPACK: multiply-adds of matrix products and convolutions, and
+elements written by every other operator but views.
 
 XNNPACK's thread pool is per process: all models of a process run with the same number of threads.
 """
@@ -96,6 +97,7 @@ def compile(module: Any, inputs: Any, path: str, options: dict[str, Any]) -> dic
     try:
         with _quiet():
             edge = _lower(module, tuple(inputs), options["precision"] == "int8")
+            _drop_unused(edge.exported_program())
             program = edge.to_executorch()
             unknown = _without_kernel(program)
     except OSError:
@@ -126,7 +128,7 @@ def _lower(module: Any, inputs: Any, quantised: bool) -> Any:
                                            compile_config=get_xnnpack_edge_compile_config())
 
     with torch.no_grad(), without_history():
-        with Rewritten():
+        with Rewritten(quantised):
             exported = torch.export.export(module, inputs)
         if quantised:
             exported = torch.export.export(_quantised(exported.module(), inputs), inputs)
@@ -140,6 +142,19 @@ def _lower(module: Any, inputs: Any, quantised: bool) -> Any:
                 raise
             one_by_one = XnnpackPartitioner(config_precisions=ConfigPrecisionType.DYNAMIC_QUANT, per_op_mode=True)
             return delegated(one_by_one, XnnpackPartitioner())
+
+
+def _drop_unused(exported: Any) -> None:
+    """Drop constants that others were folded from: they would be written into the file, too."""
+    from torch.export.graph_signature import InputKind
+
+    nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
+    for spec in list(exported.graph_signature.input_specs):
+        if spec.kind == InputKind.CONSTANT_TENSOR and not nodes[spec.arg.name].users:
+            exported.graph_signature.input_specs.remove(spec)
+            exported.graph.erase_node(nodes[spec.arg.name])
+            del exported.constants[spec.target]
+    exported.graph_module.recompile()
 
 
 def _quantised(module: Any, inputs: Any) -> Any:

@@ -27,11 +27,16 @@ def write_card(subnet: Subnet) -> None:
     write_text(subnet.path / CARD, card(subnet))
 
 
-def card(subnet: Subnet) -> str:
-    """The text of the card; empty sections are omitted."""
+def card(subnet: Subnet, usage: Sequence[str] = ()) -> str:
+    """The text of the card; empty sections are omitted.
+
+    Args:
+        usage: Python that runs an export, for the card of the export; by default, how to use the subnet's folder.
+    """
     sections = (("", _opening(subnet)), ("Quality and cost", _figures(subnet)), ("Latency", _latencies(subnet)),
-                ("How it was made", _made(subnet)), ("Data", _data(subnet)), ("Exports", _exports(subnet)),
-                ("Architecture", _drawing(subnet.arch)), ("How to use it", _use(subnet)))
+                ("How it was made", _made(subnet)), ("Data", _data(subnet)),
+                ("Exports", () if usage else _exports(subnet)), ("Architecture", _drawing(subnet.arch)),
+                ("How to use it", ("```python", *usage, "```") if usage else _use(subnet)))
     parts = [(f"## {title}\n\n" if title else "") + "\n".join(lines) + "\n"
              for title, lines in ((title, list(lines)) for title, lines in sections) if lines]
     return "\n".join(parts)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+from nas import tasks
 from nas.core.progress import StageProgress
 from nas.core.subnet import Subnet
 from nas.stages.export import formats
@@ -24,6 +28,15 @@ NAMES = formats.names()
 FAMILIES = tuple(shipments.SPACES)
 SLOW = ("executorch",)
 """Formats that are tried on one architecture of each family instead of two."""
+TEXT = "12+3=4"
+WITHOUT_US = """
+import sys
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("search_spaces", "supernet", "hardware_profiles", "nas"):
+            raise ImportError(name + " is not installed here")
+sys.meta_path.insert(0, Nothing())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +81,8 @@ def test_what_is_written_computes_the_same(name: str, family: str, shipped: dict
         done = run(ExportRequest(str(subnet.path), name), StageProgress())
         assert done.record["largest_difference"] <= done.record["tolerance"] == 1e-4
         assert {RECORD, *done.record["files"]} == {path.name for path in done.folder.iterdir()}
+        assert done.record.get("decoder_largest_difference", 0.0) <= 1e-4
+        assert (hasattr(found, "call") and family != "encoder") == ("decoder_largest_difference" in done.record)
         assert done.record["bytes"] > 0 and Subnet.open(str(subnet.path)).facts.exports[name] == done.record
     shipment = Shipment(subnet, subnet.arch.context, False)
     call = found.load(shipment, done.folder)
@@ -75,6 +90,40 @@ def test_what_is_written_computes_the_same(name: str, family: str, shipped: dict
         inputs = padded(shipment, real)
         with torch.no_grad():
             assert torch.allclose(call(inputs), shipment.module(*inputs), atol=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", [name for name in NAMES if hasattr(formats.get(name), "usage")])
+def test_a_folder_needs_nothing_beside_it(name: str, family: str, shipped: dict[str, list[Subnet]]) -> None:
+    """What the test before has written: the lines of usage run in a process without this project."""
+    usable(name)
+    subnet = Subnet.open(str(shipped[family][0].path))
+    folder = subnet.path / "exports" / name
+    assert {"README.md", "config.json", "tokenizer.json"} <= {path.name for path in folder.iterdir()}
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    assert config["eos_token_id"] == 2 and config["bos_token_id"] == (2 if family == "lm" else 1)
+    assert family != "encoder" or config["id2label"]["1"] == "class 1"
+    usage = subnet.facts.exports[name]["usage"]
+    sample = repr(tasks.get(subnet.facts.task).sample)
+    assert len(usage) == 3 and sample in usage[2] and "\n".join(usage) in (folder / "README.md").read_text("utf-8")
+    script = "\n".join([WITHOUT_US, *usage]).replace(sample, repr(TEXT))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300,
+                          cwd=folder.parent)
+    assert done.returncode == 0, done.stderr
+    if name != "huggingface":
+        assert done.stdout.strip("\n").splitlines()[-1:] == expected(subnet).strip("\n").splitlines()[-1:]
+
+
+def expected(subnet: Subnet) -> str:
+    """What the plain model makes of the text."""
+    model, tokenizer = subnet.model(), subnet.tokenizer()
+    ids = tokenizer.encode(TEXT, add_special_tokens=False).ids
+    if subnet.arch.family == "encoder":
+        with torch.no_grad():
+            return subnet.facts.labels[int(model(torch.tensor([[1, *ids]])).argmax())]
+    if subnet.arch.family == "lm":
+        return tokenizer.decode(model.generate(torch.tensor([[2, *ids]]), 12 - len(ids), stop=2)[0].tolist())
+    return tokenizer.decode(model.generate(torch.tensor([[*ids, 2]]), 12, begin=1, stop=2)[0].tolist()).strip()
 
 
 @pytest.mark.parametrize("name", NAMES)

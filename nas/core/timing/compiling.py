@@ -77,14 +77,15 @@ class Compiler:
         known = self.known(workload)
         if known is not None:
             return known
-        module, inputs = workload.build(self.conditions)
+        runtime = runtimes.get(self.device.runtime)
+        module, inputs = workload.build(self.conditions, "open" if getattr(runtime, "OPEN_SIZES", False) else "fixed")
         path, start = self.folder / self.file(workload), time.monotonic()
         try:
-            facts = runtimes.get(self.device.runtime).compile(module, inputs, path, self.device.runtime_options())
+            facts = runtime.compile(module, inputs, path, self.device.runtime_options())
         except InputError as error:
             raise InputError(f"{workload}", f"{self.device.runtime} cannot run it: {error}") from None
         data = {"schema_version": 1, "file": self.file(workload), "facts": facts,
-                "seconds": time.monotonic() - start, "inputs": described(inputs, greatest_token(workload.what))}
+                "seconds": time.monotonic() - start, "inputs": described(module, inputs, greatest_token(workload.what))}
         write_json(path.with_suffix(".json"), data)
         first = not _compiled
         _compiled.append(workload.name)

@@ -22,6 +22,7 @@ from supernet.build import build_unit, fresh
 from supernet.cache import Cache, OneUnit, decoder_steps, state_shapes
 from supernet.call import Call
 from supernet.driver import run_unit
+from supernet.stepping import DecoderStep
 from supernet.transformer import Transformer
 
 SEED = 0
@@ -60,12 +61,17 @@ class Workload:
     def __str__(self) -> str:
         return str(self.what) if isinstance(self.what, Unit) else self.name
 
-    def build(self, conditions: Conditions) -> tuple[nn.Module, tuple[Tensor, ...]]:
-        """The module in eval mode, and inputs it takes."""
+    def build(self, conditions: Conditions, decoder: str = "") -> tuple[nn.Module, tuple[Tensor, ...]]:
+        """The module in eval mode, and inputs it takes.
+
+        Args:
+            decoder: how a whole model decodes: "open" and "fixed" are the decoders that `nas export` writes, with
+                caches of any or of one size; by default it decodes as `generate` does.
+        """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(SEED)
             if isinstance(self.what, Architecture):
-                module, inputs = _whole(self.model(self.what), self.phase, conditions)
+                module, inputs = _whole(self.model(self.what), self.phase, conditions, decoder)
             elif isinstance(self.what, Unit):
                 module, inputs = _stack(self.what, self.phase, self.copies, conditions)
             else:
@@ -77,10 +83,11 @@ class Workload:
         return Transformer(arch, seed=SEED)
 
 
-def described(inputs: Sequence[Tensor], high: int) -> list[dict[str, Any]]:
-    """Inputs as a job names them; `high` bounds whole numbers."""
+def described(module: nn.Module, inputs: Sequence[Tensor], high: int) -> list[dict[str, Any]]:
+    """Inputs of a module as a job names them; `high` bounds tokens, and a decoder bounds masks and positions itself."""
+    bounds = module.bounds() if isinstance(module, DecoderStep) else {}
     return [{"dtype": str(each.dtype).removeprefix("torch."), "shape": list(each.shape),
-             **({} if each.is_floating_point() else {"high": high})} for each in inputs]
+             **({} if each.is_floating_point() else {"high": bounds.get(i, high)})} for i, each in enumerate(inputs)]
 
 
 def greatest_token(what: Unit | Architecture | int) -> int:
@@ -186,12 +193,16 @@ def _stack(unit: Unit, phase: str, copies: int, conditions: Conditions) -> tuple
     return _Stack(unit.role, units), (x, *memory)
 
 
-def _whole(model: Transformer, phase: str, conditions: Conditions) -> tuple[nn.Module, tuple[Tensor, ...]]:
+def _whole(model: Transformer, phase: str, conditions: Conditions,
+           decoder: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
     arch = model.arch
     if phase == "prefill":
         n_inputs = 2 if arch.family == "seq2seq" else 1
         return _Whole(model), tuple(torch.randint(arch.vocab_size, (conditions.batch, conditions.length))
                                     for _ in range(n_inputs))
+    if decoder:
+        step = DecoderStep(model, conditions.past if decoder == "fixed" else None)
+        return step, step.example(conditions.batch, 1, conditions.past, conditions.length)
     states = [_state(step.unit, conditions) for step in decoder_steps(arch) if step.unit.role in SUBLAYERS]
     token = torch.randint(arch.vocab_size, (conditions.batch, 1))
     return (_WholeDecoding(model, conditions.past, [len(state) for state in states]),

@@ -122,17 +122,17 @@ def build(unit: dict[str, Any]) -> nn.Module:
 
 
 def label_loss(logits: Tensor, labels: Tensor, n_items: Any = None) -> Tensor:
-    """The mean cross-entropy of labels; `n_items` counts them over all batches of a step, as a Trainer does.
+    """The mean cross-entropy of labels, or the squared error of a single output.
 
-    Where the model has one output, the mean squared error of numbers in units of that output.
+    `n_items` counts the labels over all batches of a step, as a Trainer does.
     """
     flat = logits.float().reshape(-1, logits.shape[-1])
-    labels = labels.reshape(-1).to(flat.device)
+    labels, reduction = labels.reshape(-1).to(flat.device), "mean" if n_items is None else "sum"
     if flat.shape[-1] == 1:
-        return F.mse_loss(flat[:, 0], labels.float())
-    if n_items is None:
-        return F.cross_entropy(flat, labels, ignore_index=IGNORE)
-    return F.cross_entropy(flat, labels, ignore_index=IGNORE, reduction="sum") / n_items
+        loss = F.mse_loss(flat[:, 0], labels.float(), reduction=reduction)
+    else:
+        loss = F.cross_entropy(flat, labels, ignore_index=IGNORE, reduction=reduction)
+    return loss if n_items is None else loss / n_items
 
 
 class ParetoformerModel(PreTrainedModel):

@@ -45,3 +45,9 @@ def label_names(subnet: Subnet) -> dict[str, Any]:
     if scale is None:
         return names
     return {**names, "problem_type": "regression", "label_mean": scale[0], "label_deviation": scale[1]}
+
+
+def label_scale(subnet: Subnet) -> dict[str, float]:
+    """Where a model predicts a number: label = mean + deviation x output."""
+    scale = subnet.facts.scale
+    return {} if scale is None else {"label_mean": scale[0], "label_deviation": scale[1]}

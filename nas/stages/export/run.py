@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +17,18 @@ from nas.core.run_dir import json_text, locked
 from nas.core.subnet import Subnet
 from nas.stages.export import formats
 from nas.stages.export.checking import MOST_LOSS, Case, largest_difference, losses, sample
+from nas.stages.export.decoding import decoder_run, start_of
+from nas.stages.export.folder import write_card
+from nas.stages.export.programs import no_decoder
+from nas.stages.export.reading import label_scale
 from nas.stages.export.request import TOLERANCE, ExportRequest
 from nas.stages.export.shipment import Run, Shipment
 from search_spaces import InputError
 from search_spaces.errors import Option
 from search_spaces.files.writing import delete, whole
 
+DECODED = 6
+"""Inputs that a decoder is compared on: it reads some of them token by token."""
 RECORD = "export.json"
 """Facts file in every export folder. A folder without it is never replaced."""
 
@@ -57,7 +63,7 @@ def run(request: ExportRequest, progress: StageProgress) -> Exported:
         with locked(subnet.path, "subnet"), progress.breakable():
             progress.status(f"exporting to {request.name}")
             with _replaced(folder) as temporary:
-                record = _write(shipment, request, temporary)
+                record = _write(shipment, request, temporary, folder)
             facts = Subnet.open(str(subnet.path)).facts
             kept = {**record, "folder": str(request.out)} if request.out else record
             subnet.write_facts(facts.model_copy(update={"exports": {**facts.exports, request.name: kept}}))
@@ -67,22 +73,18 @@ def run(request: ExportRequest, progress: StageProgress) -> Exported:
     return Exported(request.name, folder, record)
 
 
-def _write(shipment: Shipment, request: ExportRequest, folder: Path) -> dict[str, Any]:
+def _write(shipment: Shipment, request: ExportRequest, folder: Path, target: Path) -> dict[str, Any]:
     """The files, the comparison and the record. Raises InputError if it is not good enough."""
     module = formats.get(request.format)
     facts = module.write(shipment, folder)
+    usage = module.usage(shipment, str(target)) if hasattr(module, "usage") else []
+    write_card(shipment, folder, usage)
     files = sorted(path.name for path in folder.iterdir())
     record = {"files": files, "bytes": sum((folder / file).stat().st_size for file in files),
-              "inputs": list(shipment.names), **_scale(shipment), **_sizes(module, shipment), **facts,
-              **_compared(module, shipment, request, folder)}
+              "inputs": list(shipment.names), **label_scale(shipment.subnet), **_sizes(module, shipment), **facts,
+              **_compared(module, shipment, request, folder), "usage": usage}
     (folder / RECORD).write_text(json_text({"schema_version": 1, **record}) + "\n", "utf-8")
     return record
-
-
-def _scale(shipment: Shipment) -> dict[str, Any]:
-    """Where a model predicts a number: label = mean + deviation x output."""
-    scale = shipment.subnet.facts.scale
-    return {} if scale is None else {"label_mean": scale[0], "label_deviation": scale[1]}
 
 
 def _sizes(module: Any, shipment: Shipment) -> dict[str, Any]:
@@ -95,14 +97,30 @@ def _compared(module: Any, shipment: Shipment, request: ExportRequest, folder: P
     """How the export compares with the plain model. Raises InputError if that is not good enough."""
     compared = sample(shipment, module.DYNAMIC, request.int8)
     try:
-        run = module.load(shipment, folder)
-        facts = (_as_good if request.int8 else _same)(run, shipment, request, compared.cases)
+        judge = _as_good if request.int8 else _same
+        facts = judge(module.load(shipment, folder), shipment, request, compared.cases)
+        facts |= _decoder(module, judge, shipment, request, folder, compared.cases)
     except InputError:
         raise
     except Exception as error:  # every runtime raises its own types
         says = " ".join(str(error).split())[:200]
         raise InputError(str(shipment.subnet.path), f"as {request.name} it does not run: {says}") from error
     return {**facts, "compared_on": compared.what}
+
+
+def _decoder(module: Any, judge: Callable[..., dict[str, Any]], shipment: Shipment, request: ExportRequest,
+             folder: Path, cases: Sequence[Case]) -> dict[str, Any]:
+    """How the decoder with its cache compares; of a format that writes one."""
+    if not hasattr(module, "call"):
+        return {}
+    why = no_decoder(shipment)
+    if why is not None:
+        return {} if shipment.arch.family == "encoder" else {"decoder": f"not written: {why}"}
+    run = decoder_run(shipment, lambda name: module.call(folder, name), not module.DYNAMIC,
+                      start_of(shipment, module.LEAST_PAST))
+    assert run is not None
+    found = judge(run, shipment, request, cases[:DECODED])
+    return {f"decoder_{name}": found[name] for name in ("largest_difference", "loss") if name in found}
 
 
 def _same(run: Run, shipment: Shipment, request: ExportRequest, cases: Sequence[Case]) -> dict[str, Any]:

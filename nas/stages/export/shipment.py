@@ -12,8 +12,12 @@ A format is one file of this folder; its name with dashes is what `--format` tak
 | `missing()` | why it is not available here, with the command that installs it, or `None` |
 | `write(shipment, folder)` | write the model's files into a folder; returns facts to store |
 | `load(shipment, folder)` | a function that runs the export: positional tensors in, the first output out |
+| `usage(shipment, folder)` | three lines of Python that load the export and run it on a text |
+| `call(folder, name)` | for formats that write the programs of `programs.py`: one of them as a function of tensors |
+| `LEAST_PAST` | with `call`: the fewest tokens in the cache of its decoder; `None` if the cache has a fixed size |
 
-An export takes the tensors that `input_names` lists, all of them int64, and returns logits.
+An export takes the tensors that `input_names` lists, all of them int64, and returns logits. A folder is complete:
+`folder.py` writes tokenizer, config and `run.py`, and the stage the model card.
 """
 
 from __future__ import annotations
@@ -36,11 +40,10 @@ from search_spaces import Architecture, InputError
 from search_spaces.units import plan
 from supernet import Transformer
 from supernet.compression.quantised import dequantised
+from supernet.stepping import MOST_ROWS
 
 Inputs = tuple[Tensor, ...]
 Run = Callable[[Inputs], Tensor]
-MOST_ROWS = 1 << 16
-"""Maximum rows of a dynamic batch."""
 
 
 def input_names(arch: Architecture) -> tuple[str, ...]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from nas.stages.export.run import Exported
 
@@ -13,9 +14,14 @@ from nas.stages.export.run import Exported
 def export_table(exported: Exported) -> RenderableType:
     """What was written, and how it compares with the plain model."""
     rows = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for name, value in exported.to_dict().items():
+    known = exported.to_dict()
+    usage = known.pop("usage", [])
+    for name, value in known.items():
         rows.add_row(name.replace("_", " "), _shown(name, value))
-    return rows
+    if not usage:
+        return rows
+    lines = Text("\n".join(usage), overflow="ignore", no_wrap=True)  # to paste: never wrapped
+    return Group(rows, Text("\nTo use it in Python:\n"), lines)
 
 
 def _shown(name: str, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""An ExecuTorch program delegated to XNNPACK, for phones and small computers."""
+"""ExecuTorch programs delegated to XNNPACK, for phones and small computers."""
 
 from __future__ import annotations
 
@@ -11,31 +11,53 @@ import torch
 from torch import Tensor, nn
 
 from hardware_profiles.runtimes import xnnpack
+from nas.stages.export.decoding import Call, start_of
+from nas.stages.export.folder import program_usage, write_program_folder
+from nas.stages.export.programs import MODEL, programs
 from nas.stages.export.shipment import Inputs, Run, Shipment, blaming
 
-HELP = "an ExecuTorch program for phones: one sequence of a fixed length"
+HELP = "ExecuTorch programs for phones: one sequence of a fixed length"
 DYNAMIC, INT8 = False, True
-FILE = "model.pte"
-missing = xnnpack.missing
+LEAST_PAST = None
+SUFFIX = ".pte"
+IMPORTS = "import torch\nfrom executorch.runtime import Runtime"
+LOAD = '''
+def load(name):
+    method = Runtime.get().load_program(HERE / f"{name}.pte").load_method("forward")
+    return lambda *given: [each.numpy().copy() for each in method.execute([torch.from_numpy(each) for each in given])]
+'''
+missing, usage = xnnpack.missing, program_usage
 
 
 def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
-    """One file for one sequence of a fixed length; returns the share of the work that is not delegated to XNNPACK."""
+    """A file for each program, for one sequence of a fixed length; gives the share that XNNPACK did not take."""
     options = {"precision": "int8" if shipment.int8 else "fp32"}
+    facts = []
     with blaming(shipment, "ExecuTorch", _alone):
-        return xnnpack.compile(shipment.module, shipment.example(1, shipment.length), str(folder / FILE), options)
+        for program in programs(shipment, fixed=True):
+            facts.append(xnnpack.compile(program.module, program.example, str(folder / f"{program.name}{SUFFIX}"),
+                                         options))
+    write_program_folder(shipment, folder, True, start_of(shipment, LEAST_PAST),
+                         "executorch (which brings torch), numpy and tokenizers", IMPORTS, LOAD)
+    return facts[0]
 
 
 def load(shipment: Shipment, folder: Path) -> Run:
-    """Runs the program in ExecuTorch's runtime."""
-    run = xnnpack.call(str(folder / FILE), {"threads": 1})
+    """Runs the model in ExecuTorch's runtime."""
+    run = call(folder, MODEL)
+    return lambda inputs: run(inputs)[0]
 
-    def first(inputs: Inputs) -> Tensor:
-        return torch.from_numpy(run([each.numpy() for each in inputs])[0])
 
-    return first
+def call(folder: Path, name: str) -> Call:
+    """Runs a program in ExecuTorch's runtime."""
+    run = xnnpack.call(str(folder / f"{name}{SUFFIX}"), {"threads": 1})
+
+    def outputs(inputs: Inputs) -> list[Tensor]:
+        return [torch.from_numpy(each.copy()) for each in run([each.numpy() for each in inputs])]
+
+    return outputs
 
 
 def _alone(module: nn.Module, inputs: Sequence[Tensor]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        xnnpack.compile(module, inputs, f"{folder}/{FILE}", {"precision": "fp32"})
+        xnnpack.compile(module, inputs, f"{folder}/unit{SUFFIX}", {"precision": "fp32"})

@@ -25,6 +25,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from hardware_profiles.runtimes.onnx_runtime import quiet
+from nas import tasks
 from nas.stages.export.bundle import Bundle
 from nas.stages.export.reading import label_names, reading_tokenizer, special_ids
 from nas.stages.export.shipment import Inputs, Run, Shipment
@@ -72,6 +73,17 @@ def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     _write_tokenizer(shipment, folder)
     return {"class": auto, "transformers": version("transformers")}
+
+
+def usage(shipment: Shipment, folder: str) -> list[str]:
+    """Lines that load the folder and run it on a text."""
+    _, auto = CLASSES[_gives(shipment.arch)]
+    sample, task = tasks.get(shipment.subnet.facts.task).sample, "generate" if shipment.arch.family != "encoder" else ""
+    given = f'tokenizer({sample!r}, return_tensors="pt")'
+    run = f"tokenizer.decode(model.generate(**{given})[0], skip_special_tokens=True)" if task else f"model(**{given})"
+    return [f"from transformers import {auto}, PreTrainedTokenizerFast as Tokenizer",
+            f"model, tokenizer = {auto}.from_pretrained({folder!r}, trust_remote_code=True), "
+            f"Tokenizer.from_pretrained({folder!r})", f"print({run})"]
 
 
 def load(shipment: Shipment, folder: Path) -> Run:

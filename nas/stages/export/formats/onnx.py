@@ -1,4 +1,4 @@
-"""ONNX with dynamic batch and length, for ONNX Runtime and other engines."""
+"""ONNX with open batch and length, for ONNX Runtime and all else that reads it."""
 
 from __future__ import annotations
 
@@ -11,47 +11,59 @@ import torch
 from torch import Tensor, nn
 
 from hardware_profiles.runtimes import onnx_runtime
+from nas.stages.export.decoding import Call
+from nas.stages.export.folder import program_usage, write_program_folder
+from nas.stages.export.programs import MODEL, Program, programs
 from nas.stages.export.shipment import Inputs, Run, Shipment, blaming
 
 HELP = "ONNX, for ONNX Runtime and other engines"
 DYNAMIC, INT8 = True, True
-FILE = "model.onnx"
-NEWEST, MASKED = 25, 22
-"""The newest opset that PyTorch's exporter writes, and the last one before attention became an operator: ONNX Runtime
-runs that one without a mask of padding only."""
-missing = onnx_runtime.missing
+LEAST_PAST = 0
+SUFFIX = ".onnx"
+IMPORTS = "import onnxruntime"
+LOAD = '''
+def load(name):
+    session = onnxruntime.InferenceSession(str(HERE / f"{name}.onnx"), providers=["CPUExecutionProvider"])
+    names = [slot.name for slot in session.get_inputs()]
+    return lambda *given: session.run(None, dict(zip(names, given)))
+'''
+missing, usage = onnx_runtime.missing, program_usage
 
 
 def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
-    """One file with weights; for int8 in the opset that int8 devices are profiled with."""
+    """A file for each program, weights and all."""
+    facts = []
     with blaming(shipment, "ONNX", _alone):
-        if shipment.int8:
-            return _write(shipment, folder, None)
-        try:
-            facts = _write(shipment, folder, MASKED if "attention_mask" in shipment.names else NEWEST)
-            load(shipment, folder)
-        except Exception:  # an older ONNX Runtime does not know the newest operators
-            facts = _write(shipment, folder, None)
-        return facts
+        for program in programs(shipment, fixed=False):
+            facts.append(_write(program, shipment, folder / f"{program.name}{SUFFIX}"))
+    write_program_folder(shipment, folder, False, LEAST_PAST, "onnxruntime, numpy and tokenizers", IMPORTS, LOAD)
+    return {**facts[0], "opset": _opset(folder / f"{MODEL}{SUFFIX}")}
 
 
 def load(shipment: Shipment, folder: Path) -> Run:
-    """Runs the file in ONNX Runtime."""
-    run = onnx_runtime.call(str(folder / FILE), {"threads": torch.get_num_threads()})
-
-    def first(inputs: Inputs) -> Tensor:
-        return torch.from_numpy(run([each.numpy() for each in inputs])[0])
-
-    return first
+    """Runs the model in ONNX Runtime."""
+    run = call(folder, MODEL)
+    return lambda inputs: run(inputs)[0]
 
 
-def _write(shipment: Shipment, folder: Path, opset: int | None) -> dict[str, Any]:
+def call(folder: Path, name: str) -> Call:
+    """Runs a program in ONNX Runtime."""
+    run = onnx_runtime.call(str(folder / f"{name}{SUFFIX}"), {"threads": torch.get_num_threads()})
+
+    def outputs(inputs: Inputs) -> list[Tensor]:
+        return [torch.from_numpy(each) for each in run([each.numpy() for each in inputs])]
+
+    return outputs
+
+
+def _write(program: Program, shipment: Shipment, path: Path) -> dict[str, Any]:
     length = shipment.arch.context
-    share = onnx_runtime.write(
-        shipment.module, shipment.example(2), str(folder / FILE), "int8" if shipment.int8 else "fp32",
-        sizes={"batch": 1, "length": length, "target_length": length}, input_names=list(shipment.names),
-        output_names=["logits"], dynamic_shapes=shipment.open_axes(), opset_version=opset)
-    return {**share, "opset": _opset(folder / FILE)}
+    sizes = {"batch": 1, "length": length, "target_length": length}
+    if program.name != MODEL:
+        sizes = {"batch": 1, "length": 1, "past": length - 1, "source": length}
+    return onnx_runtime.write(
+        program.module, program.example, str(path), "int8" if shipment.int8 else "fp32", sizes=sizes,
+        input_names=list(program.inputs), output_names=list(program.outputs), dynamic_shapes=program.axes)
 
 
 def _opset(path: Path) -> int:
@@ -63,4 +75,4 @@ def _opset(path: Path) -> int:
 
 def _alone(module: nn.Module, inputs: Sequence[Tensor]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        onnx_runtime.compile(module, inputs, f"{folder}/{FILE}", {"precision": "fp32"})
+        onnx_runtime.compile(module, inputs, f"{folder}/unit{SUFFIX}", {"precision": "fp32"})

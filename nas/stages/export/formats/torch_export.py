@@ -1,4 +1,4 @@
-"""PyTorch's exported program with dynamic batch and length, for `torch.export.load`."""
+"""PyTorch's own exported programs with open batch and length, for `torch.export.load` and what builds on it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,24 @@ import torch
 from torch import Tensor, nn
 
 from hardware_profiles.runtimes.onnx_runtime import quiet
+from nas.stages.export.decoding import Call
+from nas.stages.export.folder import program_usage, write_program_folder
+from nas.stages.export.programs import MODEL, programs
 from nas.stages.export.shipment import Inputs, Run, Shipment, blaming
 
-HELP = "PyTorch's exported program"
+HELP = "PyTorch's exported programs"
 DYNAMIC, INT8 = True, False
-FILE = "model.pt2"
+LEAST_PAST = 3
+"""The exporter takes every open size for 2 at least, so a mask over past and new tokens for 4."""
+SUFFIX = ".pt2"
+IMPORTS = "import torch"
+LOAD = '''
+def load(name):
+    run = torch.export.load(HERE / f"{name}.pt2").module()
+    numbers = lambda found: [each.detach().numpy() for each in (found if isinstance(found, (tuple, list)) else [found])]
+    return lambda *given: numbers(run(*map(torch.from_numpy, given)))
+'''
+usage = program_usage
 
 
 def missing() -> str | None:
@@ -24,27 +37,38 @@ def missing() -> str | None:
 
 
 def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
-    """One file with weights."""
-    with blaming(shipment, "torch.export", _alone), quiet():
-        # Lengths after pooling are beyond what the exporter can prove: the program checks them when it runs.
-        checks: Any = {"prefer_deferred_runtime_asserts_over_guards": True} if shipment.least_length > 1 else {}
-        program = torch.export.export(shipment.module, shipment.example(2), dynamic_shapes=shipment.open_axes(),
-                                      **checks)
-    made = io.BytesIO()
-    torch.export.save(program, made)
-    (folder / FILE).write_bytes(made.getbuffer())  # written by Python for better disk errors
+    """A file for each program, weights and all."""
+    for program in programs(shipment, fixed=False):
+        with blaming(shipment, "torch.export", _alone), quiet():
+            # Sizes that are sums, and lengths after pooling, are beyond what the exporter can prove: the program checks
+            # them when it runs.
+            deferred = program.name != MODEL or shipment.least_length > 1
+            checks: Any = {"prefer_deferred_runtime_asserts_over_guards": True} if deferred else {}
+            made = torch.export.export(program.module, program.example, dynamic_shapes=program.axes, **checks)
+        saved = io.BytesIO()
+        torch.export.save(made, saved)
+        # by Python, whose errors say what is wrong with the disk
+        (folder / f"{program.name}{SUFFIX}").write_bytes(saved.getbuffer())
+    write_program_folder(shipment, folder, False, LEAST_PAST, "torch, numpy and tokenizers", IMPORTS, LOAD)
     return {"torch": torch.__version__}
 
 
 def load(shipment: Shipment, folder: Path) -> Run:
-    """Runs the program in PyTorch. The file is ours; loading an untrusted one may run code."""
-    module = torch.export.load(folder / FILE).module()
+    """Runs the model in PyTorch. The file is ours: reading one of somebody else may run their code."""
+    run = call(folder, MODEL)
+    return lambda inputs: run(inputs)[0]
 
-    def first(inputs: Inputs) -> Tensor:
+
+def call(folder: Path, name: str) -> Call:
+    """Runs a program in PyTorch."""
+    module = torch.export.load(folder / f"{name}{SUFFIX}").module()
+
+    def outputs(inputs: Inputs) -> list[Tensor]:
         with torch.no_grad():
-            return torch.as_tensor(module(*inputs))
+            found = module(*inputs)
+        return [found] if isinstance(found, Tensor) else list(found)
 
-    return first
+    return outputs
 
 
 def _alone(module: nn.Module, inputs: Sequence[Tensor]) -> None:

@@ -23,6 +23,7 @@ from tests import shipments
 from tests.nas.runs import nas, refused
 
 FORMAT = ("--format", "torch-export")
+FILES = ("README.md", "config.json", "decode.pt2", RECORD, "model.pt2", "run.py", "tokenizer.json")
 
 
 @pytest.fixture
@@ -43,14 +44,14 @@ def test_it_is_written_recorded_and_replaced(subnet, capsys):
     assert said["folder"] == str(folder) and said["length"] == "1 to 12"
     record = Subnet.open("sub").facts.exports["torch-export"]
     assert json.loads((folder / RECORD).read_text()) == {"schema_version": 1, **record}
-    assert record["bytes"] == (folder / "model.pt2").stat().st_size
+    assert record["bytes"] == sum(path.stat().st_size for path in folder.iterdir() if path.name != RECORD)
     assert record["compared_on"] == "tokens drawn with seed 0, because its run does not exist"
     assert "torch-export" in (subnet.path / "README.md").read_text("utf-8")
     (folder / "left over").touch()
     (folder.parent / ".torch-export.12345678").mkdir()
     code, out, err = nas(capsys, "export", "sub", *FORMAT)
-    assert (code, err) == (0, "") and "largest difference" in out
-    assert list(files(folder.parent)) == ["torch-export", f"torch-export/{RECORD}", "torch-export/model.pt2"]
+    assert (code, err) == (0, "") and "largest difference" in out and "\n".join(record["usage"]) in out
+    assert list(files(folder.parent)) == ["torch-export", *(f"torch-export/{name}" for name in FILES)]
 
 
 def test_it_is_compared_on_the_data_of_its_run(subnets, capsys):
@@ -125,7 +126,7 @@ def test_an_older_one_comes_back_where_a_process_was_killed_between_the_names(su
     folder.rename(folder.with_name(".torch-export.old"))
     monkeypatch.setattr(torch_export, "load", lambda shipment, folder: lambda inputs: torch.zeros(1))
     assert "differs" in refused(capsys, "export", "sub", *FORMAT)
-    assert list(files(folder.parent)) == ["torch-export", f"torch-export/{RECORD}", "torch-export/model.pt2"]
+    assert list(files(folder.parent)) == ["torch-export", *(f"torch-export/{name}" for name in FILES)]
 
 
 def test_lengths_up_to_the_context_and_padding_are_always_compared(subnets):

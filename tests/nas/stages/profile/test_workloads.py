@@ -63,8 +63,9 @@ def test_names_tell_workloads_apart_and_never_hold_anything_odd() -> None:
 
 def test_inputs_are_described_as_a_device_can_make_them() -> None:
     arch = load_space("lm-tiny").sample(random.Random(1))
-    _, inputs = Workload("prefill", arch).build(AT)
-    assert described(inputs, greatest_token(arch)) == [{"dtype": "int64", "shape": [2, 12], "high": arch.vocab_size}]
+    module, inputs = Workload("prefill", arch).build(AT)
+    expected = [{"dtype": "int64", "shape": [2, 12], "high": arch.vocab_size}]
+    assert described(module, inputs, greatest_token(arch)) == expected
 
 
 @pytest.mark.parametrize("name", ["lm-tiny", "lm-small", "encoder-small", "seq2seq-small"])
@@ -114,3 +115,16 @@ def test_an_embedding_moves_the_rows_it_looks_up_and_not_its_table() -> None:
     unit = next(unit for unit in units_of(load_space("lm-small"), "decode") if unit.role == "embedding")
     work = work_of(Workload("decode", unit), Conditions(batch=1, length=128, past=64))
     assert work.moved_bytes < 0.5 * work.weight_bytes
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("decoder", ["open", "fixed"])
+def test_compiled_decoders_are_those_that_are_exported(decoder):
+    arch = load_space("seq2seq-small").sample(random.Random(1))
+    module, inputs = Workload("decode", arch).build(AT, decoder)
+    logits, *present = module(*inputs)
+    assert logits.shape == (AT.batch, 1, arch.vocab_size) and len(present) == len(module.past)
+    for slot, tensor in zip(module.past, present):
+        assert tuple(tensor.shape) == slot.shape(AT.batch, AT.past + (decoder == "open"), AT.length)
+    high = {each["high"] for each in described(module, inputs, arch.vocab_size) if "high" in each}
+    assert high == {2, arch.context, arch.vocab_size}

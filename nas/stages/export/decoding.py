@@ -1,0 +1,75 @@
+"""Reads sequences with an exported decoder piece by piece, as whoever generates with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nas.stages.export.programs import DECODER, ENCODER, decoder_of
+from nas.stages.export.shipment import Inputs, Run, Shipment
+
+Call = Callable[[Inputs], list[Tensor]]
+
+
+def decoder_run(shipment: Shipment, call: Callable[[str], Call], fixed: bool, start: int) -> Run | None:
+    """A function from the model's inputs to logits which reads by the exported decoder; None where there is none.
+
+    Args:
+        call: the program of a name, as a function of tensors.
+        start: how many masked tokens the cache holds before the first one.
+    """
+    step = decoder_of(shipment, fixed)
+    if step is None:
+        return None
+    decode, encode = call(DECODER), call(ENCODER) if step.source else None
+
+    def run(inputs: Inputs) -> Tensor:
+        given = dict(zip(shipment.names, inputs))
+        tokens = given.get("decoder_input_ids", given["input_ids"])
+        source: list[Tensor] = []
+        if encode is not None:
+            source = encode(tuple(each for name, each in given.items() if name != "decoder_input_ids"))
+        masks = [given["attention_mask"]] if shipment.arch.family == "seq2seq" else []
+        rows, found, done = tokens.shape[0], list[Tensor](), 0
+        past = [torch.zeros(slot.shape(rows, start, 0)) for slot in step.past]
+        mask = torch.zeros(rows, start, dtype=torch.long)
+        for n in _pieces(tokens.shape[1], fixed):
+            mask = torch.cat([mask, torch.ones(rows, n, dtype=torch.long)], dim=1)
+            mask = mask if step.window is None else mask[:, -step.window - 1 :].contiguous()
+            position = torch.arange(done, done + n).expand(rows, n).contiguous()
+            logits, *past = decode((tokens[:, done : done + n].contiguous(), mask, position, *masks, *past, *source))
+            found.append(logits)
+            done += n
+        return torch.cat(found, dim=1)
+
+    return run
+
+
+def _pieces(n: int, fixed: bool) -> Iterator[int]:
+    """Lengths of what is read at once: of a decoder that takes any, a half, two single tokens and the rest."""
+    first = 1 if fixed else max(n // 2, 1)
+    yield first
+    for done in range(first, n):
+        if not fixed and done == first + 2:
+            yield n - done
+            return
+        yield 1
+
+
+def start_of(shipment: Shipment, least: int | None) -> int:
+    """How many masked tokens a cache begins with: `least`, or all of one whose size is fixed (None)."""
+    step = decoder_of(shipment, least is None)
+    if step is None:
+        return 0
+    return step.window or 0 if least is None else least
+
+
+def decoder_config(shipment: Shipment, fixed: bool, start: int) -> dict[str, Any]:
+    """What a program has to know to generate: the cache before the first token, and how much is read at once."""
+    step = decoder_of(shipment, fixed)
+    if step is None:
+        return {}
+    return {"start": start, "window": step.window, "past": [list(slot.shape(1, start, 0)) for slot in step.past]}

@@ -1,0 +1,58 @@
+"""What every export holds beside the model: a tokenizer, a config, a model card, and for programs a `run.py`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nas import tasks
+from nas.core.model_card import CARD, card
+from nas.stages.export.decoding import decoder_config
+from nas.stages.export.programs import no_decoder
+from nas.stages.export.reading import label_names, label_scale, reading_tokenizer, special_ids
+from nas.stages.export.run_text import run_text
+from nas.stages.export.shipment import Shipment
+
+CONFIG, TOKENIZER, RUN = "config.json", "tokenizer.json", "run.py"
+
+
+def does(shipment: Shipment) -> str:
+    """The function of `run.py` that runs the model on a text."""
+    if shipment.arch.family == "encoder":
+        return "classify" if shipment.subnet.facts.labels else "outputs"
+    return "outputs" if no_decoder(shipment) else "generate" if shipment.arch.family == "lm" else "translate"
+
+
+def write_program_folder(shipment: Shipment, folder: Path, fixed: bool, start: int, needs: str, imports: str,
+                         load: str) -> None:
+    """Tokenizer, config and `run.py`; the last arguments are those of `run_text`.
+
+    Args:
+        start: how many masked tokens the cache of the decoder begins with.
+    """
+    arch = shipment.arch
+    length = shipment.length if fixed else arch.context
+    config: dict[str, Any] = {
+        "schema_version": 1, "model_type": "paretoformer", "family": arch.family, "task": shipment.subnet.facts.task,
+        "key": arch.key, "vocab_size": arch.vocab_size, "context": arch.context, "length": length,
+        "least_length": length if fixed else shipment.least_length, "inputs": list(shipment.names),
+        **special_ids(arch), **label_names(shipment.subnet), **label_scale(shipment.subnet),
+        "decoder": decoder_config(shipment, fixed, start)}
+    (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
+    reading_tokenizer(shipment.subnet).save(str(folder / TOKENIZER))
+    sample = tasks.get(shipment.subnet.facts.task).sample
+    (folder / RUN).write_text(run_text(does(shipment), needs, imports, load, sample), "utf-8")
+
+
+def program_usage(shipment: Shipment, folder: str) -> list[str]:
+    """Lines that run what `write_program_folder` wrote."""
+    sample = tasks.get(shipment.subnet.facts.task).sample
+    return ["import runpy", f"run = runpy.run_path({folder + '/' + RUN!r})",
+            f'print(run["{does(shipment)}"]({sample!r}))']
+
+
+def write_card(shipment: Shipment, folder: Path, usage: Sequence[str]) -> None:
+    """The model card, with the lines that load this export."""
+    (folder / CARD).write_text(card(shipment.subnet, usage), "utf-8")

@@ -1,0 +1,74 @@
+"""What a format without Python code of ours writes of a model: one program that reads whole sequences, and for models
+that write a decoder with its cache, for seq2seq an encoder before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from nas.stages.export.shipment import Inputs, Shipment
+from search_spaces import InputError
+from supernet.stepping import DecoderStep, SourceStep
+
+MODEL, ENCODER, DECODER = "model", "encoder", "decode"
+"""Names of programs; a format adds its suffix."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A module to export.
+
+    Args:
+        example: inputs to trace it with.
+        axes: the sizes that stay open, as torch's exporters take them; None where all are fixed.
+    """
+
+    name: str
+    module: nn.Module
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    example: Inputs
+    axes: dict[str, Any] | None
+
+
+def programs(shipment: Shipment, fixed: bool) -> list[Program]:
+    """The programs of a model.
+
+    Args:
+        fixed: for one sequence of the shipment's length instead of any.
+    """
+    axes = None if fixed else shipment.open_axes()
+    example = shipment.example(1, shipment.length) if fixed else shipment.example(2)
+    found = [Program(MODEL, shipment.module, shipment.names, ("logits",), example, axes)]
+    step = decoder_of(shipment, fixed)
+    if step is None:
+        return found
+    if step.source:
+        n = len([name for name in shipment.names if name != "decoder_input_ids"])
+        names = tuple(name for name in step.input_names if name.startswith("source."))
+        found.append(Program(ENCODER, SourceStep(shipment.model).eval(), shipment.names[:n], names, example[:n],
+                             None if axes is None else {"tensors": axes["tensors"][:n]}))
+    traced = step.traced() if step.window is None else step.example(1, 1, step.window, shipment.length)
+    found.append(Program(DECODER, step, tuple(step.input_names), tuple(step.output_names), traced,
+                         None if fixed else step.open_axes()))
+    return found
+
+
+def decoder_of(shipment: Shipment, fixed: bool) -> DecoderStep | None:
+    """The decoder with its cache; None where the model does not write, or a block cannot decode token by token."""
+    if no_decoder(shipment) is not None:
+        return None
+    return DecoderStep(shipment.model, max(shipment.length - 1, 1) if fixed else None).eval()
+
+
+def no_decoder(shipment: Shipment) -> str | None:
+    """Why there is no decoder, in a sentence; None where there is one."""
+    if shipment.arch.family == "encoder":
+        return "an encoder writes nothing"
+    try:
+        DecoderStep(shipment.model)
+    except InputError as error:
+        return str(error)
+    return None

@@ -1,0 +1,198 @@
+"""A decoder that reads on, and the encoder before it, as functions of tensors alone: what exporters take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from search_spaces.architecture import Architecture
+from search_spaces.units import SUBLAYERS, Step, plan
+from supernet.cache import decoder_steps, empty_states, state_shapes
+from supernet.call import Call, State
+from supernet.driver import PassInputs, drive
+from supernet.parts import Modules
+from supernet.transformer import Transformer
+
+MOST_ROWS = 1 << 16
+"""Of a batch whose size is open."""
+
+
+@dataclass(frozen=True)
+class StateSlot:
+    """A tensor that a decoder remembers.
+
+    Args:
+        step: of the sub-layer it belongs to.
+        place: which of that sub-layer's tensors it is.
+        axis: the one that grows with what was read; None where none does.
+    """
+
+    step: Step
+    place: int
+    axis: int | None
+
+    @property
+    def of_source(self) -> bool:
+        """Whether it is made of the source, and never changes."""
+        return self.step.unit.role == "cross"
+
+    def shape(self, batch: int, past: int, source: int) -> tuple[int, ...]:
+        """Its shape after `past` tokens, for a source of so many."""
+        return state_shapes(self.step.unit, batch, source if self.of_source else past)[self.place]
+
+
+def state_slots(arch: Architecture) -> tuple[StateSlot, ...]:
+    """What a decoder remembers, in the order its sub-layers run.
+
+    Raises:
+        InputError: a block cannot decode token by token; it is named.
+    """
+    empty_states(arch, 1, torch.zeros(0))
+    return tuple(_slots(arch))
+
+
+def _slots(arch: Architecture) -> Iterator[StateSlot]:
+    for step in decoder_steps(arch):
+        if step.unit.role in SUBLAYERS:
+            shapes = (state_shapes(step.unit, 1, past) for past in (2, 3))
+            for place, (two, three) in enumerate(zip(*shapes)):
+                grown = (axis for axis, (a, b) in enumerate(zip(two, three)) if a != b)
+                yield StateSlot(step, place, next(grown, None))
+
+
+class DecoderStep(nn.Module):
+    """A decoder on some more tokens.
+
+    Inputs are tensors by position, named by `input_names`: ids (batch, n), the mask (batch, past + n) of everything
+    read so far, positions (batch, n) that count real tokens, for seq2seq the mask of the source, then what is
+    remembered: of the past, and of the source. Outputs are logits (batch, n, vocabulary) and what is remembered now of
+    the past.
+
+    Args:
+        window: how many tokens are remembered; None remembers all. With a fixed window shapes never change: start with
+            one that is masked as a whole.
+
+    Raises:
+        InputError: a block cannot decode token by token; it is named.
+    """
+
+    def __init__(self, model: Transformer, window: int | None = None) -> None:
+        super().__init__()
+        self.arch, self.window, self.slots = model.arch, window, state_slots(model.arch)
+        self.steps = decoder_steps(model.arch)
+        self.part = _part(model, self.steps)
+
+    @property
+    def past(self) -> list[StateSlot]:
+        """What changes with every token."""
+        return [slot for slot in self.slots if not slot.of_source]
+
+    @property
+    def source(self) -> list[StateSlot]:
+        """What was made of the source."""
+        return [slot for slot in self.slots if slot.of_source]
+
+    @property
+    def input_names(self) -> list[str]:
+        """Of its inputs, in order."""
+        masks = ["encoder_attention_mask"] if self.arch.family == "seq2seq" else []
+        return ["input_ids", "attention_mask", "position_ids", *masks, *(f"past.{i}" for i in range(len(self.past))),
+                *(f"source.{i}" for i in range(len(self.source)))]
+
+    @property
+    def output_names(self) -> list[str]:
+        """Of its outputs, in order."""
+        return ["logits", *(f"present.{i}" for i in range(len(self.past)))]
+
+    def forward(self, tokens: Tensor, mask: Tensor, position: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+        rest = iter(tensors)
+        real = mask != 0
+        source_mask = next(rest) != 0 if self.arch.family == "seq2seq" else None
+        past, source = list(islice(rest, len(self.past))), list(rest)
+        states = self._states(iter(past), iter(source))
+        inputs = PassInputs(tokens, mask=real, position=position, states=states) if source_mask is None else \
+            PassInputs(None, tokens, source_mask, real, position=position, states=states)
+        done = drive(self.steps, Modules(self.part), inputs)
+        now = [tensor for state in done.states for tensor in state]
+        return (done.x, *(self._kept(slot, tensor) for slot, tensor in zip(self.slots, now) if not slot.of_source))
+
+    def _states(self, past: Iterator[Tensor], source: Iterator[Tensor]) -> list[tuple[Tensor, ...]]:
+        """The tensors by sub-layer; one that remembers nothing has none."""
+        steps = [step for step in self.steps if step.unit.role in SUBLAYERS]
+        return [tuple(islice(source if step.unit.role == "cross" else past, len(state_shapes(step.unit, 1, 1))))
+                for step in steps]
+
+    def _kept(self, slot: StateSlot, tensor: Tensor) -> Tensor:
+        if self.window is None or slot.axis is None:
+            return tensor
+        return tensor.narrow(slot.axis, tensor.shape[slot.axis] - self.window, self.window)
+
+    def example(self, batch: int, n: int, past: int, source: int) -> tuple[Tensor, ...]:
+        """Inputs of these sizes; everything is real."""
+        position = torch.arange(past, past + n).expand(batch, n).contiguous()
+        masks = [torch.ones(batch, source, dtype=torch.long)] if self.arch.family == "seq2seq" else []
+        states = (torch.randn(slot.shape(batch, past, source)) for slot in (*self.past, *self.source))
+        return (torch.zeros(batch, n, dtype=torch.long), torch.ones(batch, past + n, dtype=torch.long), position,
+                *masks, *states)
+
+    def bounds(self) -> dict[int, int]:
+        """By their place, what inputs that are no tokens have to be less than: masks and positions."""
+        return {1: 2, 2: self.arch.context, **({3: 2} if self.arch.family == "seq2seq" else {})}
+
+    def traced(self) -> tuple[Tensor, ...]:
+        """Inputs to trace it with, where sizes stay open: all of them differ, and none is 1."""
+        return self.example(2, 3, 4, 5)
+
+    def open_axes(self) -> dict[str, Any]:
+        """The sizes that stay open, as torch's exporters take them."""
+        batch, n = Dim("batch", min=1, max=MOST_ROWS), Dim("length", min=1, max=self.arch.context)
+        past, source = (Dim(name, min=1, max=self.arch.context + 3) for name in ("past", "source"))
+        masks = [{0: batch, 1: source}] if self.arch.family == "seq2seq" else []
+        states = [{0: batch} if slot.axis is None else {0: batch, slot.axis: source if slot.of_source else past}
+                  for slot in (*self.past, *self.source)]
+        return {"tokens": {0: batch, 1: n}, "mask": {0: batch, 1: Dim.AUTO}, "position": {0: batch, 1: n},
+                "tensors": (*masks, *states)}
+
+
+class SourceStep(nn.Module):
+    """An encoder that gives what the decoder's sub-layers remember of a source: the last inputs of `DecoderStep`."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.arch = model.arch
+        self.encoder = [step for step in plan(model.arch) if step.stack == "encoder"]
+        self.cross = [step for step in decoder_steps(model.arch) if step.unit.role == "cross"]
+        self.part = _part(model, [*self.encoder, *self.cross])
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Ids, the mask, and token types where the architecture has them."""
+        tokens, given, *types = tensors
+        parts, mask = Modules(self.part), given != 0
+        memory = drive(self.encoder, parts, PassInputs(tokens, mask=mask, types=types[0] if types else None)).x
+        found: list[Tensor] = []
+        for step in self.cross:
+            state = State(tuple(memory.new_zeros(shape) for shape in state_shapes(step.unit, tokens.shape[0], 0)))
+            streams = parts.residual(step).enter(memory[:, :1])  # type: ignore[operator]
+            parts.call(step, streams, Call(memory=memory, memory_mask=mask, state=state, target=True))
+            found += state.tensors
+        return tuple(found)
+
+
+def _part(model: nn.Module, steps: Iterable[Step]) -> nn.Module:
+    """The modules of some steps at their paths, and nothing else, so that no other weights are exported."""
+    found = nn.Module()
+    for path in dict.fromkeys(step.path for step in steps):
+        *containers, last = path.split(".")
+        inside = found
+        for name in containers:
+            if name not in inside._modules:
+                inside.add_module(name, nn.Module())
+            inside = inside.get_submodule(name)
+        inside.add_module(last, model.get_submodule(path))
+    return found
