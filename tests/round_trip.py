@@ -10,6 +10,7 @@ import argparse
 import json
 import multiprocessing
 import random
+import runpy
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
@@ -17,14 +18,20 @@ from pathlib import Path
 
 import torch
 
+from nas.core.subnet import Subnet
 from nas.stages.export import formats
 from nas.stages.export.checking import MOST_LOSS
 from nas.stages.export.request import TOLERANCE
+from nas.tasks.tokenizer import BOS, EOS
 from search_spaces import InputError, SearchSpace, load_space
 from supernet import extract
 from tests import parity, shipments
 
 SPACES = ("lm-tiny", "encoder-small", "seq2seq-small")
+EVERY = [name for name in formats.names() if name != "gguf"]
+"""Formats that take any model."""
+WRITTEN = 32
+"""Tokens that exported decoders write."""
 PER_PROCESS = 4
 """Architectures that one process tries."""
 
@@ -34,7 +41,7 @@ def drawn(space: SearchSpace, place: int):
     return space.sample(random.Random(f"round trip {place}"))
 
 
-def trip(name: str, place: int, int8: bool) -> dict:
+def trip(name: str, place: int, int8: bool, wanted: list[str]) -> dict:
     """The largest difference of each way of running one architecture: over its largest logit, or in nats for int8."""
     torch.set_num_threads(1)
     from nas.core.progress import StageProgress
@@ -52,16 +59,34 @@ def trip(name: str, place: int, int8: bool) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         subnet = shipments.ship(model, Path(folder, "subnet"))
         path = str(subnet.path)
-        requests = [ExportRequest(path, each) for each in formats.names()]
-        requests += [ExportRequest(path, each, int8=True) for each in formats.names()
-                     if int8 and formats.get(each).INT8]
+        requests = [ExportRequest(path, each) for each in wanted]
+        requests += [ExportRequest(path, each, int8=True) for each in wanted if int8 and formats.get(each).INT8]
         for each in requests:
             try:
-                record = run(each, StageProgress()).record
+                exported = run(each, StageProgress())
+                record = exported.record
                 found[each.name] = record["loss"] - record["plain_loss"] if each.int8 else record["largest_difference"]
+                if "decoder_largest_difference" in record:
+                    found[f"{each.name} decoder"] = record["decoder_largest_difference"]
+                    found[f"{each.name} tokens"] = other_tokens(exported.folder, subnet, place)
             except InputError as error:
                 found[each.name] = str(error)
     return {"space": name, "place": place, "key": arch.key, "differences": found}
+
+
+def other_tokens(folder: Path, subnet: Subnet, place: int) -> float:
+    """1 if the `run.py` of an export writes another text than the model, greedily and with its cache; 0 if the same."""
+    model, arch, run = subnet.model(), subnet.arch, runpy.run_path(str(folder / "run.py"))
+    n = min(arch.context // 2, WRITTEN)
+    generator = torch.Generator().manual_seed(place)
+    ids = torch.randint(4, arch.vocab_size, (1, min(5, arch.context // 4)), generator=generator)
+    if arch.family == "lm":
+        expected = model.generate(ids, n, stop=EOS)[0].tolist()
+        return float(run["write"](ids[0].tolist(), n) != run["TOKENIZER"].decode(expected))
+    expected = model.generate(ids, n, begin=BOS, stop=EOS)[0].tolist()
+    given = run["padded"](ids[0].tolist())
+    written = run["write"]([BOS], n, given[1:2], run["load"]("encoder")(*given))
+    return float(written != run["TOKENIZER"].decode(expected))
 
 
 def good(name: str, difference: float | str) -> bool:
@@ -92,6 +117,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--per-family", type=int, default=20)
     parser.add_argument("--int8", action="store_true", help="try int8 exports too")
+    parser.add_argument("--formats", nargs="+", default=EVERY, help="formats to try; those that take any model")
     parser.add_argument("--keep", type=Path, help="a file of finished architectures, to go on after a stop")
     parser.add_argument("spaces", nargs="*", default=SPACES)
     options = parser.parse_args()
@@ -102,7 +128,7 @@ def main() -> int:
         for start in range(0, len(todo), PER_PROCESS):
             with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as fresh:
                 for place in todo[start : start + PER_PROCESS]:
-                    row = fresh.submit(trip, name, place, options.int8).result()
+                    row = fresh.submit(trip, name, place, options.int8, options.formats).result()
                     rows.append(row)
                     if options.keep:
                         with options.keep.open("a") as file:

@@ -70,8 +70,8 @@ def test_another_folder(subnet, capsys):
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
-    (("--format", "guess"), "--format: 'guess' is unknown; allowed: executorch, huggingface, onnx, torch-export"),
-    ((*FORMAT, "--int8"), "--int8: is not for torch-export; allowed: executorch, onnx"),
+    (("--format", "guess"), "--format: 'guess' is unknown; allowed: executorch, gguf, huggingface, onnx, torch-export"),
+    ((*FORMAT, "--int8"), "--int8: is not for torch-export; allowed: executorch, gguf, onnx"),
     ((*FORMAT, "--length", "4"), "--length: is not for torch-export, which takes any; it is for executorch"),
     (("--format", "executorch", "--length", "13"), "--length: 13 is not allowed; allowed: 1 to the context, 12"),
     ((*FORMAT, "--max-loss-increase", "1"), "--max-loss-increase: is for --int8"),
