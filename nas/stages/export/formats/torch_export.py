@@ -54,7 +54,7 @@ def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
 
 
 def load(shipment: Shipment, folder: Path) -> Run:
-    """Runs the model in PyTorch. The file is ours: reading one of somebody else may run their code."""
+    """Runs the model in PyTorch. Load only files you trust: a file can run code."""
     run = call(folder, MODEL)
     return lambda inputs: run(inputs)[0]
 
