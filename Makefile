@@ -36,6 +36,7 @@ results: $(VENV)/.installed ## write the tables of measurements from benchmarks/
 
 docs: $(VENV)/.installed-dev results ## write the generated pages and build the documentation into site/
 	$(BIN)/python docs/generate_reference.py
+	$(BIN)/python docs/generate_blocks.py
 	$(BIN)/mkdocs build --strict
 
 parity: $(VENV)/.installed-dev ## compare the supernet with extracted models, 200 per space

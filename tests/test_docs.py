@@ -17,6 +17,7 @@ from nas.cli import app, main
 from nas.pipeline.config import PipelineConfig
 from nas.stages.retrain.config import RetrainConfig
 from nas.tasks import get, names, options
+from search_spaces import registry as kinds
 from search_spaces.files.loader import space_from_text
 from supernet.train.recipe import Recipe
 from tests.test_readme import DOCUMENTS, ROOT, blocks, commands, squeezed
@@ -27,8 +28,8 @@ VARIABLE = re.compile(r"<[^>]*>|\bnas [a-z]+\b|--[a-z-]+")
 """What the source of a message does not spell out: values, commands and flags."""
 
 
-def generator():
-    spec = importlib.util.spec_from_file_location("generate_reference", ROOT / "docs" / "generate_reference.py")
+def generator(name="generate_reference"):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -160,6 +161,21 @@ def test_generated_pages_are_up_to_date():
     for name, write in generator().PAGES.items():
         shown = (ROOT / "docs" / name).read_text("utf-8")
         assert shown == write(), f"docs/{name} is out of date; run make docs"
+
+
+def test_the_page_of_blocks_is_up_to_date():
+    pages = generator("generate_blocks").pages()
+    for name, text in pages.items():
+        path = ROOT / "docs" / name
+        assert path.exists() and path.read_text("utf-8") == text, f"docs/{name} is out of date; run make docs"
+    assert {path.name for path in (ROOT / "docs" / "blocks").iterdir()} == {
+        name.removeprefix("blocks/") for name in pages if name.startswith("blocks/")}
+
+
+def test_kinds_name_their_paper():
+    lack = {name for name, kind in kinds.registry().items()
+            if kind.module.__module__.startswith("supernet.") and not kind.paper}
+    assert lack == {"features", "linear", "no_ffn", "skip"}, "a kind declares paper= in its Kind"
 
 
 def said_by_the_program():

@@ -72,6 +72,7 @@ KIND = Kind(
     role="mixer",
     module=AdaptiveSpan,
     help="attention with a learned span per head (adaptive attention span)",
+    paper="Sukhbaatar et al. (2019), Adaptive Attention Span in Transformers, arXiv:1905.07799",
     dims=(*OWN_HEADS, Dim("max_span", int, "tokens that a head may see on each side (before, in a decoder)"),
           Dim("ramp", int, "tokens over which the weights fade out", default=8)),
     facts=ATTENDS,

@@ -84,6 +84,7 @@ KIND = Kind(
     role="mixer",
     module=SelfAttention,
     help="multi-head self-attention",
+    paper="Vaswani et al. (2017), Attention Is All You Need, arXiv:1706.03762",
     dims=(
         *HEADS,
         Dim("biases", str, "which maps have a bias: as the whole model, all, queries, keys and values only, or none",

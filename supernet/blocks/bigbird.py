@@ -72,6 +72,7 @@ KIND = Kind(
     role="mixer",
     module=BigBird,
     help="attention to neighbouring, first and random blocks (BigBird)",
+    paper="Zaheer et al. (2020), Big Bird, arXiv:2007.14062",
     dims=(*OWN_HEADS, Dim("block", int, "tokens of a block"),
           Dim("n_global", int, "first blocks, which see and are seen by all", default=1, least=0),
           Dim("n_random", int, "random blocks that each block sees", default=1, least=0)),

@@ -65,6 +65,7 @@ CLASSIFIER = Kind(
     role="head",
     module=Classifier,
     help="class logits of the whole sequence, or one number",
+    paper="Devlin et al. (2019), BERT, arXiv:1810.04805",
     dims=(Dim("pool", str, "how the sequence is pooled", default="mean", choices=("first", "mean")), POOLER,
           Dim("pooler_activation", str, "activation of the pooler", default="tanh",
               choices=("tanh", "relu", "gelu"), optional=True)),

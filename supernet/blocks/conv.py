@@ -38,6 +38,7 @@ KIND = Kind(
     role="mixer",
     module=Convolution,
     help="lightweight or dynamic convolution",
+    paper="Wu et al. (2019), Pay Less Attention with Lightweight and Dynamic Convolutions, arXiv:1901.10430",
     dims=CONV_DIMS,
     facts=("width", "causal", "bias"),
     rules=(Rule(("conv_heads", "width"), lambda heads, width: width % heads == 0, "conv_heads must divide the width"),),

@@ -35,6 +35,7 @@ KIND = Kind(
     role="cross",
     module=CrossAttention,
     help="multi-head attention to the source",
+    paper="Vaswani et al. (2017), Attention Is All You Need, arXiv:1706.03762",
     dims=HEADS,
     facts=("width", "bias"),
     rules=HEAD_RULES,

@@ -57,6 +57,7 @@ KIND = Kind(
     role="mixer",
     module=DeLight,
     help="DExTra unit and single-head attention",
+    paper="Mehta et al. (2021), DeLighT, arXiv:2008.00623",
     dims=DEXTRA_DIMS,
     facts=("width", "causal", "positions", "context"),
     rules=DEXTRA_RULES,

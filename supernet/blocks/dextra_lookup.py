@@ -55,6 +55,7 @@ KIND = Kind(
     role="embedding",
     module=DextraLookup,
     help="narrow embedding table widened by a DExTra unit",
+    paper="Mehta et al. (2021), DeLighT, arXiv:2008.00623",
     dims=(
         Dim("rank", int, "width of the table"),
         Dim("scale", bool, "whether rows are multiplied by the square root of their width", default=True),

@@ -45,6 +45,7 @@ KIND = Kind(
     role="mixer",
     module=DilatedAttention,
     help="attention to a window with gaps (Longformer, Sparse Transformer)",
+    paper="Beltagy et al. (2020), Longformer, arXiv:2004.05150",
     dims=(*OWN_HEADS, Dim("reach", int, "tokens that are seen on each side (before, in a decoder)"),
           Dim("dilation", int, "how far apart they are", least=2)),
     facts=ATTENDS,

@@ -84,6 +84,7 @@ KIND = Kind(
     role="mixer",
     module=EntmaxAttention,
     help="attention with learned sparsity, alpha-entmax (adaptively sparse Transformer)",
+    paper="Correia et al. (2019), Adaptively Sparse Transformers, arXiv:1909.00015",
     dims=OWN_HEADS,
     facts=ATTENDS,
     rules=(EVEN_HEADS,),

@@ -70,6 +70,7 @@ KIND = Kind(
     role="mixer",
     module=EvolvedBranches,
     help="wide map and convolution side by side, then a separable convolution (Evolved Transformer)",
+    paper="So et al. (2019), The Evolved Transformer, arXiv:1901.11117",
     dims=(
         Dim("inner", int, "channels of the wide branch", default="4x", expressions=(TIMES_WIDTH,)),
         Dim("kernel", int, "taps of the narrow branch", default=3, odd=True, most=1023),

@@ -60,6 +60,7 @@ KIND = Kind(
     role="ffn",
     module=FeedForward,
     help="feed-forward network",
+    paper="Shazeer (2020), GLU Variants Improve Transformer, arXiv:2002.05202",
     dims=(
         Dim("inner", int, "inner width", expressions=(TIMES_WIDTH,)),
         Dim("activation", str, "activation (sigmoid and gated is GLU, linear is LiGLU)", default="gelu",

@@ -83,6 +83,7 @@ KIND = Kind(
     role="mixer",
     module=FixedPatterns,
     help="heads with fixed patterns and learned heads",
+    paper="Raganato et al. (2020), Fixed Encoder Self-Attention Patterns, arXiv:2002.10260",
     dims=(
         Dim("n_fixed", int, "heads with the first of the eight patterns", default=7, most=8),
         Dim("n_learned", int, "heads that attend", default=1, least=0),

@@ -24,6 +24,7 @@ KIND = Kind(
     role="mixer",
     module=FourierMixing,
     help="Fourier transform over tokens and channels (FNet)",
+    paper="Lee-Thorp et al. (2022), FNet, arXiv:2105.03824",
     causal=False,
     words=lambda dims, width: ("Fourier mixing",),
 )

@@ -29,6 +29,7 @@ KIND = Kind(
     role="mixer",
     module=LinearAttention,
     help="linear attention with the features elu + 1 (Katharopoulos et al.)",
+    paper="Katharopoulos et al. (2020), Transformers are RNNs, arXiv:2006.16236",
     dims=OWN_HEADS,
     facts=ATTENDS,
     rules=(EVEN_HEADS,),

@@ -46,6 +46,7 @@ KIND = Kind(
     role="mixer",
     module=Linformer,
     help="attention to learned sums of keys and values (Linformer)",
+    paper="Wang et al. (2020), Linformer, arXiv:2006.04768",
     dims=(*OWN_HEADS, Dim("rank", int, "sums that are attended to"),
           Dim("shared", bool, "whether keys and values have the same sums", default=False)),
     facts=ATTENDS,

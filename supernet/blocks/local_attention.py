@@ -57,6 +57,7 @@ KIND = Kind(
     role="mixer",
     module=LocalAttention,
     help="attention to a window (Longformer); in encoders also global tokens",
+    paper="Beltagy et al. (2020), Longformer, arXiv:2004.05150",
     dims=(*OWN_HEADS, Dim("reach", int, "tokens that are seen on each side (before, in a decoder)"),
           Dim("n_global", int, "first tokens that see and are seen by all; 0 in a decoder", default=0, least=0)),
     facts=ATTENDS,

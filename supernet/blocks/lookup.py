@@ -99,6 +99,7 @@ KIND = Kind(
     role="embedding",
     module=Lookup,
     help="embedding table, factorised below the model's width",
+    paper="Lan et al. (2020), ALBERT, arXiv:1909.11942",
     projects=True,
     dims=(
         Dim("rank", int, "width of the table", default="full", expressions=(FULL,)),

@@ -108,6 +108,7 @@ KIND = Kind(
     role="mixer",
     module=LSHAttention,
     help="attention within hash buckets (Reformer)",
+    paper="Kitaev et al. (2020), Reformer, arXiv:2001.04451",
     dims=(*OWN_HEADS, Dim("n_buckets", int, "hash buckets", least=2),
           Dim("chunk", int, "tokens of the bucket that are seen on each side (before, in a decoder)"),
           Dim("rounds", int, "hashes", default=1)),

@@ -77,6 +77,7 @@ KIND = Kind(
     role="mixer",
     module=LongShortRange,
     help="attention and convolution side by side",
+    paper="Wu et al. (2020), Lite Transformer, arXiv:2004.11886",
     dims=(
         Dim("ratio", float, "share of the channels that attend", least=0, most=1),
         Dim("n_heads", int, "attention heads"),

@@ -37,6 +37,7 @@ KIND = Kind(
     over_words=True,
     module=MaskedLMHead,
     help="logits of masked tokens",
+    paper="Devlin et al. (2019), BERT, arXiv:1810.04805",
     ties=True,
     rules=(Rule(("tables",), lambda tables: tables == "words", "it needs an embedding with one table of all words"),),
     dims=(Dim("activation", str, "activation", default="gelu", choices=tuple(ACTIVATIONS), optional=True),),

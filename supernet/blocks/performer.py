@@ -50,6 +50,7 @@ KIND = Kind(
     role="mixer",
     module=Performer,
     help="attention by positive orthogonal random features (Performer)",
+    paper="Choromanski et al. (2021), Rethinking Attention with Performers, arXiv:2009.14794",
     dims=(*OWN_HEADS, Dim("n_features", int, "random features", least=8)),
     facts=ATTENDS,
     rules=(EVEN_HEADS,),

@@ -57,9 +57,11 @@ POOL = Kind(
     name="pool", role="between", module=AveragePool, dims=(FACTOR,), causal=False,
     length=lambda dims: 1 / int(dims["factor"]), restored_by="upsample",
     help="average pooling; the length is restored at the end of the stack",
+    paper="Dai et al. (2020), Funnel-Transformer, arXiv:2006.03236",
 )
 UP_SAMPLE = Kind(
     name="upsample", role="restore", module=UpSample, dims=(FACTOR,), causal=False,
     help="repeats tokens and adds those before pooling",
+    paper="Dai et al. (2020), Funnel-Transformer, arXiv:2006.03236",
 )
 NOTHING = Kind(name=SKIP, role="between", module=Skip, help="no block after the layer")

@@ -44,6 +44,7 @@ KIND = Kind(
     role="mixer",
     module=RandomFeatureAttention,
     help="attention by random sines and cosines (RFA)",
+    paper="Peng et al. (2021), Random Feature Attention, arXiv:2103.02143",
     dims=(*OWN_HEADS, Dim("n_frequencies", int, "random frequencies, each a sine and a cosine", least=8)),
     facts=ATTENDS,
     rules=(EVEN_HEADS,),

@@ -75,6 +75,7 @@ KIND = Kind(
     role="mixer",
     module=SinkhornAttention,
     help="attention to the own block and to one that is sorted to it (Sparse Sinkhorn attention)",
+    paper="Tay et al. (2020), Sparse Sinkhorn Attention, arXiv:2002.11296",
     dims=(*OWN_HEADS, Dim("block", int, "tokens of a block"),
           Dim("iterations", int, "how often rows and columns are normalised", default=4)),
     facts=ATTENDS,

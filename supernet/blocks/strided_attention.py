@@ -66,6 +66,7 @@ KIND = Kind(
     role="mixer",
     module=StridedAttention,
     help="attention to the nearest and to every so many-th token (Sparse Transformer)",
+    paper="Child et al. (2019), Sparse Transformers, arXiv:1904.10509",
     dims=(*OWN_HEADS, Dim("stride", int, "how many tokens are near, and how far apart far ones are", least=2)),
     facts=ATTENDS,
     rules=(EVEN_HEADS, Rule(("n_heads",), lambda n_heads: n_heads % 2 == 0, "half of the heads look near, half far, "

@@ -143,6 +143,7 @@ KIND = Kind(
     role="mixer",
     module=Synthesizer,
     help="attention with scores that are learned, random or computed from one token (Synthesizer)",
+    paper="Tay et al. (2020), Synthesizer, arXiv:2005.00743",
     dims=(
         Dim("n_heads", int, "heads"),
         Dim("scores", str, "what gives the scores", choices=SCORES),

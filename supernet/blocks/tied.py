@@ -68,6 +68,7 @@ KIND = Kind(
     over_words=True,
     module=TiedHead,
     help="logits from the embedding table (tied weights)",
+    paper="Press and Wolf (2017), Using the Output Embedding, arXiv:1608.05859",
     ties=True,
     dims=(*TIED_DIMS,
           Dim("scale", bool, "whether hidden states are divided by the root of the width", default=False,

@@ -61,6 +61,15 @@ def draw(arch: Architecture, slots: Mapping[str, int], widest: int) -> str:
     return picture.svg(f"Drawing of the architecture {arch.key[:12]}: {arch.depth} layers")
 
 
+def draw_block(block: BlockConfig, role: str, width: int) -> str:
+    """The SVG of one block in a model of that width, without a style."""
+    ends = {"embedding": True, "head": False}
+    boxes = _ends(block, width, ends[role]) if role in ends else _boxes(role, block, width)
+    picture = _Picture(width, ROOM / max(width, sum(max(box.channels, box.to or 0) for box in boxes)))
+    picture.block(block, boxes)
+    return picture.svg(f"Drawing of the block {block.kind}")
+
+
 def standalone(svg: str) -> str:
     """A drawing as a file of its own."""
     head, rest = svg.split(">", 1)
