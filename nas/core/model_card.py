@@ -142,7 +142,7 @@ def _use(subnet: Subnet) -> Iterator[str]:
 
 def _snippet(task: Task | None, subnet: Subnet) -> Iterator[str]:
     """Python that loads the model and runs it once."""
-    if task is None or subnet.facts.imported:
+    if task is None or subnet.facts.brings_tokenizer:
         lines = list(_imported_snippet(subnet.arch, subnet.facts.specials))
     else:
         lines = list(task.snippet(subnet.arch))

@@ -99,6 +99,11 @@ class SubnetFacts(_Frozen):
         """Whether it is a pretrained model, or was made of one."""
         return bool(self.made) and self.made[0].stage == "import"
 
+    @property
+    def brings_tokenizer(self) -> bool:
+        """Whether its tokenizer is a published one, which adds special tokens to a text itself."""
+        return self.imported or bool(self.specials)
+
     def show(self, measure: Measure) -> str:
         """A cost as text, marked if partly unmeasured."""
         return measure.show(self.costs[measure.name], self.unmeasured_share.get(measure.name, 0.0))
@@ -143,7 +148,7 @@ class Subnet:
             says = getattr(error, "strerror", None) or "the file is damaged"
             raise InputError(str(path), f"cannot be read ({says}); {REMEDY}") from None
         n = found.get_vocab_size()
-        if n > self.arch.vocab_size or (n != self.arch.vocab_size and not self.facts.imported):
+        if n > self.arch.vocab_size or (n != self.arch.vocab_size and not self.facts.brings_tokenizer):
             raise InputError(str(path), f"makes {n:,} tokens, the model has "
                                         f"{self.arch.vocab_size:,}; {REMEDY}")
         return found

@@ -15,11 +15,11 @@ from nas.tasks import cache
 from nas.tasks.answering import Answer, TrainedModel
 from nas.tasks.cache import Arrays, Encoded
 from nas.tasks.files import Row
-from nas.tasks.options import SPLITS, Options, parse
+from nas.tasks.options import SPLITS, WHERE, Options, parse
 from nas.tasks.sources import Rows, read_splits, take_off, thin
-from nas.tasks.tokenizer import train_tokenizer
+from nas.tasks.tokenizer import is_own, open_tokenizer, train_tokenizer
 from search_spaces.architecture import Architecture
-from search_spaces.errors import Command, InputError
+from search_spaces.errors import Command, Fault, InputError
 from search_spaces.space.search_space import SearchSpace
 from supernet.batch import Batch, Split
 
@@ -82,6 +82,8 @@ class Task(ABC):
     roles: ClassVar[Row]
     """The columns it reads; each is an option that names its column."""
     embedded_vocab: ClassVar[int]
+    takes_tokenizer: ClassVar[bool] = False
+    """Whether it can read texts with a published tokenizer."""
     """The maximum vocabulary size of the bundled data."""
     metrics: ClassVar[Mapping[str, bool]]
     """What `evaluate` measures, and whether more of it is better."""
@@ -142,6 +144,8 @@ class Task(ABC):
 
     def _tokenizer(self, rows: list[Row], options: Options, space: SearchSpace, notes: list[str]) -> Tokenizer:
         """A vocabulary of the given size, else of the space's, if the bundled data can fill it."""
+        if options.tokenizer is not None:
+            return self._brought(open_tokenizer(options.tokenizer), space)
         size, asked = options.vocab_size or space.vocab_size, "you requested" if options.vocab_size else "the space has"
         if options.embedded and options.vocab_size is None and size > self.embedded_vocab:
             size, asked = self.embedded_vocab, "the bundled data are meant for"
@@ -149,8 +153,19 @@ class Task(ABC):
                          "the data option vocab_size changes it")
         return train_tokenizer(self.texts(rows), size, asked)
 
+    def _brought(self, tokenizer: Tokenizer, space: SearchSpace) -> Tokenizer:
+        """A tokenizer of the user's. Raises InputError if the task or the space cannot use it."""
+        if not self.takes_tokenizer and not is_own(tokenizer):
+            raise InputError(WHERE, [Fault("tokenizer", f"the task {self.name} uses tokenizers of its own only")])
+        largest = max(tokenizer.get_vocab().values(), default=0)
+        if not is_own(tokenizer) and largest >= space.vocab_size:
+            raise InputError(WHERE, [Fault("tokenizer", f"has tokens up to {largest:,}, the space a vocabulary of "
+                                                        f"{space.vocab_size:,}")])
+        return tokenizer
+
     def _prepared(self, encoded: Encoded, space: SearchSpace) -> Prepared:
-        fitted = replace(space, vocab_size=encoded.tokenizer.get_vocab_size(),
+        own = is_own(encoded.tokenizer)  # the table of a pretrained model may have more rows than there are tokens
+        fitted = replace(space, vocab_size=encoded.tokenizer.get_vocab_size() if own else space.vocab_size,
                          n_classes=len(encoded.labels) or space.n_classes)
         splits = {}
         for split in SPLITS:

@@ -19,7 +19,7 @@ from nas.tasks.options import SPLITS, WHERE, Options
 from nas.tasks.scoring import cut_note
 from nas.tasks.sources import Rows
 from nas.tasks.splits import BucketedSplit, Ragged
-from nas.tasks.tokenizer import BOS, encode
+from nas.tasks.tokenizer import BOS, encode, encode_whole, is_own
 from search_spaces.errors import Fault, InputError, Setting
 from search_spaces.space.search_space import SearchSpace
 from supernet.batch import Split
@@ -32,6 +32,7 @@ class LabelledTexts(Task):
     roles = ("text", "label")
     first_space = "encoder-small"
     embedded_vocab = 4096
+    takes_tokenizer = True
 
     @abstractmethod
     def targets(self, rows: Rows, split: str, labels: tuple[str, ...]) -> NDArray[Any]:
@@ -65,9 +66,9 @@ class LabelledTexts(Task):
         arrays: Arrays = {}
         n_cut = 0
         for split in SPLITS:
-            texts = list(encode(tokenizer, [text for text, _ in rows[split]]))
-            n_cut += sum(len(text) >= context for text in texts)
-            tokens = Ragged.of([as_read(text, context) for text in texts])
+            texts, n = _encoded(tokenizer, [text for text, _ in rows[split]], context)
+            n_cut += n
+            tokens = Ragged.of(texts)
             arrays[f"{split}.tokens"], arrays[f"{split}.offsets"] = tokens
             arrays[f"{split}.labels"] = self.targets(rows, split, labels)
         notes += cut_note(n_cut, sum(map(len, rows.values())), context)
@@ -80,6 +81,15 @@ class LabelledTexts(Task):
     def reading(self, text: str) -> Iterator[str]:
         """The line of a `snippet` that makes the tokens of a text."""
         yield f'ids = [{BOS}, *tokenizer.encode("{text}").ids]    # {BOS}: where a text begins'
+
+
+def _encoded(tokenizer: Tokenizer, texts: list[str], context: int) -> tuple[list[list[int]], int]:
+    """What a model reads of each text, and how many of them were cut."""
+    if not is_own(tokenizer):
+        found = encode_whole(tokenizer, texts, context)
+        return found, sum(len(ids) == context for ids in found)
+    plain = list(encode(tokenizer, texts))
+    return [as_read(ids, context) for ids in plain], sum(len(ids) >= context for ids in plain)
 
 
 def as_read(text: list[int], context: int) -> list[int]:

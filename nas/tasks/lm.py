@@ -21,7 +21,7 @@ from nas.tasks.options import SPLITS, WHERE, Options
 from nas.tasks.scoring import summed_loss
 from nas.tasks.sources import Rows, take_off, too_few
 from nas.tasks.splits import PackedSplit
-from nas.tasks.tokenizer import EOS, encode
+from nas.tasks.tokenizer import EOS, encode, end_token
 from search_spaces.architecture import Architecture
 from search_spaces.errors import Fault, InputError
 from supernet.batch import Batch, Split
@@ -39,6 +39,7 @@ class LanguageModelling(Task):
     title, first_space, command, sample = "Language model", "lm-tiny", "generate", "Once upon a time"
     roles = ("text",)
     embedded_vocab = 8192
+    takes_tokenizer = True
     metrics = {"loss": False, "perplexity": False}
     from_loss = {"loss": float, "perplexity": lambda loss: math.exp(loss) if loss < 700 else math.inf}
 
@@ -154,7 +155,7 @@ def _words(text: str) -> list[str]:
 def _stream(rows: list[Row], tokenizer: Tokenizer) -> NDArray[np.int32]:
     texts = [_lines(text) for (text,) in rows]
     encoded = encode(tokenizer, [line for lines in texts for line in lines])
-    parts = [np.array([EOS], dtype=np.int32)]
+    parts = [np.array([end_token(tokenizer)], dtype=np.int32)]
     for lines in texts:
         parts.extend(np.array(next(encoded), dtype=np.int32) for _ in lines)
         parts.append(parts[0])

@@ -37,6 +37,7 @@ class Options:
     config: str | None = None
     vocab_size: int | None = None
     limit: int | None = None
+    tokenizer: str | None = None
 
     @property
     def embedded(self) -> bool:
@@ -66,12 +67,12 @@ def parse(data: Mapping[str, str], roles: tuple[str, ...], extras: Mapping[str, 
         format="pattern" if pattern else data.get("format"), encoding=data.get("encoding", "utf-8"),
         header=data.get("header", "true") == "true", pattern=pattern,
         delimiter="\t" if data.get("delimiter") in _TAB else data.get("delimiter", ","),
-        hf=data.get("hf"), config=data.get("config"), **numbers,
+        hf=data.get("hf"), config=data.get("config"), tokenizer=data.get("tokenizer"), **numbers,
     )
 
 
 def _unknown(data: Mapping[str, str], roles: tuple[str, ...], extras: Mapping[str, tuple[str, ...]]) -> Iterator[Fault]:
-    allowed = ("train", *_OF_FILES, *roles, "hf", "config", "vocab_size", "limit", *extras)
+    allowed = ("train", *_OF_FILES, *roles, "hf", "config", "vocab_size", "limit", "tokenizer", *extras)
     for key in data:
         if key not in allowed:
             yield Fault(key, f"unknown; allowed: {', '.join(allowed)}")
@@ -89,6 +90,8 @@ def _misfits(data: Mapping[str, str], roles: tuple[str, ...], extras: Mapping[st
     for key in roles:
         if key in data and "train" not in data and "hf" not in data:
             yield Fault(key, "needs train=PATH or hf=NAME as well")
+    if "vocab_size" in data and "tokenizer" in data:
+        yield Fault("vocab_size", "cannot be combined with tokenizer, which has its own vocabulary")
     if "config" in data and "hf" not in data:
         yield Fault("config", "needs hf=NAME as well")
     for key in extras:

@@ -4,17 +4,69 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from nas.tasks.options import WHERE
 from search_spaces.errors import Fault, InputError, Setting
+from search_spaces.files.reading import read_text
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
 _LONG = re.compile(r"\S{2000}|\s{2000}")
 _AT_ONCE = 20_000
 """Texts encoded in one call: enough to keep the threads busy, few enough to hold in memory."""
+
+
+_NAMES = {"pad": ("[PAD]", "<pad>", "<|pad|>"), "bos": ("[CLS]", "<s>", "<bos>", "<|begin_of_text|>", "<|im_start|>"),
+          "eos": ("[SEP]", "</s>", "<eos>", "<|end_of_text|>", "<|im_end|>", "<|endoftext|>")}
+"""Special tokens of published tokenizers."""
+
+
+def is_own(tokenizer: Tokenizer) -> bool:
+    """Whether `train_tokenizer` made it; others add their special tokens to a text themselves."""
+    return all(tokenizer.token_to_id(name) == i for i, name in enumerate(SPECIALS))
+
+
+def brought_specials(tokenizer: Tokenizer) -> dict[str, int]:
+    """The ids of special tokens of a published tokenizer; empty for one of our own."""
+    if is_own(tokenizer):
+        return {}
+    found = {ours: next((i for name in names if (i := tokenizer.token_to_id(name)) is not None), None)
+             for ours, names in _NAMES.items()}
+    return {ours: i for ours, i in found.items() if i is not None}
+
+
+def end_token(tokenizer: Tokenizer) -> int:
+    """The id that ends a document. Raises InputError if a published tokenizer has none."""
+    if is_own(tokenizer):
+        return EOS
+    found = brought_specials(tokenizer).get("eos")
+    if found is None:
+        known = ", ".join(_NAMES["eos"])
+        raise InputError(WHERE, [Fault("tokenizer", f"has no token that ends a text; known: {known}")])
+    return found
+
+
+def open_tokenizer(path: str) -> Tokenizer:
+    """The tokenizer of a subnet's folder, or of a tokenizer.json. Raises InputError."""
+    file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
+    text = read_text(file, "give a subnet's folder or a tokenizer.json")
+    try:
+        return Tokenizer.from_str(text)
+    except Exception as error:  # the library raises Exception itself
+        raise InputError(str(file), f"is not a tokenizer ({error})") from None
+
+
+def encode_whole(tokenizer: Tokenizer, texts: Sequence[str], context: int) -> list[list[int]]:
+    """Texts with the special tokens that a published tokenizer adds; the last token stays when a text is cut."""
+    found = []
+    for start in range(0, len(texts), _AT_ONCE):
+        for encoding in tokenizer.encode_batch(list(texts[start:start + _AT_ONCE])):
+            ids = list(encoding.ids)
+            found.append(ids if len(ids) <= context else [*ids[:context - 1], ids[-1]])
+    return found
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int, asked: str) -> Tokenizer:

@@ -27,7 +27,8 @@ def write_vocabulary(writer: GGUFWriter, subnet: Subnet) -> None:
     if model["type"] != "BPE":
         raise InputError(str(subnet.path), f"has a tokenizer of the type {model['type']}; gguf takes BPE only")
     special = {each["id"]: each["special"] for each in spec["added_tokens"]}
-    specials = subnet.facts.specials if subnet.facts.imported else {"bos": EOS, "eos": EOS, "pad": PAD, "unk": UNK}
+    own = {"bos": EOS, "eos": EOS, "pad": PAD, "unk": UNK}
+    specials = subnet.facts.specials if subnet.facts.brings_tokenizer else own
     tokens, kinds = [], []
     for i in range(subnet.arch.vocab_size):
         word = tokenizer.id_to_token(i)

@@ -19,7 +19,7 @@ sources of a translation end with `<eos>`."""
 def reading_tokenizer(subnet: Subnet) -> Tokenizer:
     """The subnet's tokenizer, with the special tokens that its task puts around a text."""
     tokenizer = subnet.tokenizer()
-    if subnet.facts.imported:
+    if subnet.facts.brings_tokenizer:
         return tokenizer  # which adds its own
     specials = [(SPECIALS[i], i) for i in (BOS, EOS)]
     tokenizer.post_processor = TemplateProcessing(single=TEMPLATES[subnet.arch.family], special_tokens=specials)

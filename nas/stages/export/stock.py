@@ -47,7 +47,7 @@ def write_stock(shipment: Shipment, folder: Path) -> dict[str, Any] | None:
 def token_ids(shipment: Shipment) -> dict[str, int]:
     """The ids of special tokens, under the names that transformers has for them."""
     facts = shipment.subnet.facts
-    if facts.imported:
+    if facts.brings_tokenizer:
         return {NAMES[name]: i for name, i in facts.specials.items() if name in NAMES}
     return special_ids(shipment.arch)
 

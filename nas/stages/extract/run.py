@@ -26,6 +26,7 @@ from nas.core.subnet import Made, Subnet, SubnetFacts, finite, write_subnet
 from nas.core.trials import UNMEASURED
 from nas.stages.extract.request import ExtractRequest
 from nas.tasks.base import Prepared
+from nas.tasks.tokenizer import brought_specials
 from search_spaces import Architecture, InputError
 from search_spaces.errors import CheckFailedError
 from search_spaces.files.writing import delete
@@ -135,7 +136,8 @@ class _Extraction:
         costs, shares = self._prices(entry)
         facts = SubnetFacts(
             key=arch.key, task=self.config.task, run=str(self.run.path), data=self.config.data,
-            labels=prepared.labels, scale=prepared.scale, costs=costs, unmeasured_share=shares,
+            labels=prepared.labels, specials=brought_specials(prepared.tokenizer),
+            scale=prepared.scale, costs=costs, unmeasured_share=shares,
             made=(Made(stage="extract", settings=settings, metrics=finite(metrics)),))
         folder = self._folder(arch)
         for left in folder.parent.glob(f".{folder.name}.*"):  # by a process that was killed

@@ -45,7 +45,7 @@ def generate(request: GenerateRequest, progress: StageProgress) -> GeneratedText
     """
     subnet, n = _opened(request.subnet, "generate"), request.tokens
     model, tokenizer, context = subnet.model(), subnet.tokenizer(), subnet.arch.context
-    specials = subnet.facts.specials if subnet.facts.imported else None
+    specials = subnet.facts.specials if subnet.facts.brings_tokenizer else None
     stop = EOS if specials is None else specials.get("eos")
     ids, notes = _ids(tokenizer, request.text, specials is not None), []
     ids = [EOS, *ids] if specials is None else ids
@@ -69,7 +69,7 @@ def predict(request: PredictRequest, progress: StageProgress) -> Iterator[Answer
     """What a model says of each text, one after the other. Raises InputError, Stopped."""
     subnet = _opened(request.subnet, request.command)
     trained = TrainedModel(str(subnet.path), subnet.model(), subnet.tokenizer(), subnet.facts.labels,
-                           subnet.facts.scale, subnet.facts.specials if subnet.facts.imported else None)
+                           subnet.facts.scale, subnet.facts.specials if subnet.facts.brings_tokenizer else None)
     task = tasks.get(subnet.facts.task)
     for text in request.texts:
         yield task.answer(trained, text, _cut(trained, text, progress))

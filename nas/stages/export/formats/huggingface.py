@@ -160,7 +160,7 @@ def _unit(unit: Unit) -> dict[str, Any]:
 def _write_tokenizer(shipment: Shipment, folder: Path) -> None:
     """In the words of transformers 4, which 5 understands, too. Texts that are continued are padded before."""
     arch = shipment.arch
-    if shipment.subnet.facts.imported:
+    if shipment.subnet.facts.brings_tokenizer:
         write_imported_tokenizer(shipment, folder)
         return
     names = {name.removesuffix("_id"): SPECIALS[i] for name, i in special_ids(arch).items()
