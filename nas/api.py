@@ -36,13 +36,15 @@ Settings = Mapping[str, Any]
 
 
 def train(space: Name, task: str, run: Name, data: Settings | None = None, training: Settings | None = None, *,
-          check: bool = True, workers: int = 1, ray: str = "local", console: Console | None = None) -> RunDir:
+          init: Name | None = None, check: bool = True, workers: int = 1, ray: str = "local",
+          console: Console | None = None) -> RunDir:
     """Train the supernet of a space, or resume a run.
 
     Args:
         space: a shipped space or a YAML file.
         data: such as `{"train": "my.txt"}`; by default the bundled sample data.
         training: such as `{"steps": 2000}`.
+        init: a subnet or a finished run that the supernet starts from and that teaches it.
         check: whether to report rarely trained tensors and what a few more steps alone would gain.
     """
     from nas.core.run_dir import RunDir
@@ -52,6 +54,7 @@ def train(space: Name, task: str, run: Name, data: Settings | None = None, train
 
     name = _name(run)
     request = TrainRequest(space=_name(space), task=task, run=name, data=data or {}, training=training or {},
+                           init=None if init is None else _name(init),
                            resume=name if RunDir(name).config_path.is_file() else None, check=check,
                            workers=workers, ray=ray)
     with _progress(console) as progress:

@@ -35,7 +35,8 @@ from tests.supernet.toys import supernet_trainer
 
 STEPS = 40
 SETTINGS = {"steps": STEPS, "checkpoint_every": 2, "keep": 2, "evaluate_every": 10, "evaluate_limit": 2, "log_every": 1,
-            "dropout": 0.2, "layerdrop": 0.3, "accumulate": 2, "ema": 0.9, "batch_size": 2, "patience": 0}
+            "dropout": 0.2, "layerdrop": 0.3, "accumulate": 2, "ema": 0.9, "batch_size": 2, "patience": 0,
+            "order_at": 0.3}
 PLACES = ("half of the tensors", "before the JSON", "half of the JSON", "before the rename", "after the rename",
           "while deleting an old one", "half of a metrics row", "half of the weights")
 """Where a process can die while it writes; the first six are in a checkpoint's."""

@@ -31,6 +31,10 @@ def train(
     settings: Annotated[list[str] | None, typer.Option(
         "--set", metavar="KEY=VALUE", show_default=False,
         help="Training setting, such as steps=2000; repeatable. nas settings lists them.")] = None,
+    init: Annotated[str | None, typer.Option(
+        "--init", metavar="SUBNET_OR_RUN", autocompletion=_complete.runs_and_subnets, show_default=False,
+        help="Start from a trained model: a subnet, or a run's largest architecture. Its weights, ordered by "
+             "importance, fill the supernet, and it teaches every architecture.")] = None,
     resume: Annotated[str | None, typer.Option(
         "--resume", metavar="NAME", autocompletion=_complete.runs, show_default=False,
         help="Resume a run.")] = None,
@@ -54,7 +58,7 @@ def train(
     from nas.terminal.progress import TerminalProgress
 
     request = TrainRequest(space=space, task=task, run=run, data=parse_settings(data or [], "--data"),
-                           training=parse_settings(settings or [], "--set"), resume=resume, check=check,
+                           training=parse_settings(settings or [], "--set"), init=init, resume=resume, check=check,
                            workers=workers, ray=ray)
     with TerminalProgress(screen()) as progress:
         for line in summary(stage(request, progress)):

@@ -16,7 +16,7 @@ from supernet.train.recipe import Recipe
 
 FREE = ("device", "keep", "log_every")
 """Settings that may change when a run is resumed, because they do not affect the weights."""
-OF_SUPERNETS = ("strategy", "n_random", "distill")
+OF_SUPERNETS = ("strategy", "n_random", "distill", "order_at", "order_score")
 """Training settings that do not apply to a single architecture."""
 
 
@@ -42,6 +42,8 @@ class RunConfig(BaseModel):
     task: str
     data: DataOptions = Field(default_factory=dict)
     training: Recipe = Recipe()
+    init: str | None = None
+    """The subnet or run whose weights the supernet starts from."""
 
     def to_yaml(self) -> str:
         """The text of the config file."""
@@ -66,10 +68,11 @@ def read_config(path: Path) -> RunConfig:
         raise InputError(str(path), list(faults_of(error, RunConfig))) from None
 
 
-def make_run_config(space: str, task: str, data: Mapping[str, Any], training: Recipe) -> RunConfig:
+def make_run_config(space: str, task: str, data: Mapping[str, Any], training: Recipe,
+                    init: str | None = None) -> RunConfig:
     """A config from checked parts. Raises InputError for data options that are neither text nor numbers."""
     try:
-        return RunConfig(space=space, task=task, data=dict(data), training=training)
+        return RunConfig(space=space, task=task, data=dict(data), training=training, init=init)
     except ValidationError as error:
         raise InputError("", list(faults_of(error, RunConfig))) from None
 
@@ -87,8 +90,8 @@ def recipe_of_one(base: Recipe, settings: Mapping[str, Any], share: int, lr_shar
 
     Settings say otherwise. The learning rate schedule is scaled to the number of steps.
     """
-    start = base.model_copy(update={"strategy": "largest", "layerdrop": 0.0, "steps": -(-base.steps // share),
-                                    "lr": base.lr * lr_share})
+    start = base.model_copy(update={"strategy": "largest", "layerdrop": 0.0, "order_at": 0.0,
+                                    "steps": -(-base.steps // share), "lr": base.lr * lr_share})
     made = make_recipe(settings, start)
     if "warmup" in settings:
         return made
@@ -115,7 +118,7 @@ def unknown_setting(name: str, allowed: Collection[str]) -> str:
 
 def _flat(config: RunConfig) -> dict[str, Any]:
     data = {f"data.{key}": value for key, value in config.data.items()}
-    return {"space": config.space, "task": config.task, **data, **config.training.model_dump()}
+    return {"space": config.space, "task": config.task, "init": config.init, **data, **config.training.model_dump()}
 
 
 def _shown(value: Any) -> str:

@@ -103,7 +103,7 @@ class RunDir:
 
     def discard(self) -> None:
         """Delete a run that could not be started, so that its name is free again."""
-        for name in ("data", "ray", "tensorboard", "config.yaml", "space.yaml", "manifest.json", "metrics.csv",
+        for name in ("data", "init", "ray", "tensorboard", "config.yaml", "space.yaml", "manifest.json", "metrics.csv",
                      ".failure.json", ".stop", ".lock"):
             delete(self.path / name)
         with suppress(OSError):  # it contains other files
@@ -127,6 +127,11 @@ class RunDir:
     def weights_path(self) -> Path:
         """The trained supernet."""
         return self.path / "supernet.safetensors"
+
+    @property
+    def init_path(self) -> Path:
+        """The trained model that the supernet started from, ordered by importance, where there was one."""
+        return self.path / "init"
 
     def config(self) -> RunConfig:
         """What the run was started with."""

@@ -23,9 +23,16 @@ class Recipe(BaseModel):
     strategy: Literal[tuple(STRATEGIES)] = Field(  # type: ignore[valid-type]
         "turns", description="architectures trained in each step")
     n_random: int = Field(2, ge=0, description="number of random architectures besides the largest and the smallest")
-    distill: float = Field(0.5, ge=0, le=1, description="weight of the largest architecture's soft targets in the loss "
-                                                        "of the others")
+    distill: float = Field(0.5, ge=0, le=1, description=(
+        "weight of soft targets in the loss: the largest architecture's in the loss of the others, or those of the "
+        "model that a run starts from"))
     layerdrop: float = Field(0.0, ge=0, lt=1, description="layer dropout rate during training")
+    order_at: float = Field(0.0, ge=0, lt=1, description=(
+        "share of the steps that train the largest architecture alone; then channels are ordered by importance and all "
+        "architectures are trained; 0: never"))
+    order_score: Literal["activation", "taylor"] = Field(
+        "activation", description="importance score of channels and heads, for order_at and for runs that start from a "
+                                  "trained model")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate")
 
     optimiser: Literal["adamw", "muon"] = Field(

@@ -7,11 +7,11 @@ the step, so that the state of a training is its tensors and a few numbers: see 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -90,6 +90,13 @@ class Lesson(nn.Module):
         raise NotImplementedError
 
 
+class SoftTeacher(Protocol):
+    """A frozen model that teaches every architecture of a supernet."""
+
+    def tell(self, batch: Batch, recipe: Recipe, outputs: Sequence[str]) -> dict[str, Any]:
+        """What it makes of a batch, by the names of `Transformer.forward`."""
+
+
 @dataclass
 class Trainer:
     """Trains a supernet, or a plain model, step by step.
@@ -98,6 +105,8 @@ class Trainer:
         model: on its device, in the type its weights keep.
         strategy: the architectures of each step; of a plain model its own.
         lesson: objective of a plain model, if not only the labels.
+        teacher: teaches all architectures of a supernet; without it, the first of a step teaches the others.
+        before_step: called at the beginning of every step.
     """
 
     model: Supernet | Transformer
@@ -107,6 +116,8 @@ class Trainer:
     workers: Workers = field(default_factory=Workers)
     progress: Progress = field(default_factory=Progress)
     lesson: Lesson | None = None
+    teacher: SoftTeacher | None = None
+    before_step: Callable[[Trainer], None] | None = None
 
     def __post_init__(self) -> None:
         self.named = dict(self.model.named_parameters())
@@ -127,6 +138,8 @@ class Trainer:
 
     def step(self) -> StepReport:
         """Take one optimiser step. Raises DivergedError after too many without a finite gradient."""
+        if self.before_step is not None:
+            self.before_step(self)
         recipe, step = self.recipe, self.progress.step
         batches = [self.data.batch(step * recipe.accumulate + i, recipe.batch_size, recipe.seed)
                    for i in range(recipe.accumulate)]
@@ -166,8 +179,8 @@ class Trainer:
         """Add the gradients of all architectures on one batch; returns their losses."""
         if self.lesson is not None:
             return self._learn(self.lesson, archs[0], batch, n_labels)
-        found, targets = [], None
-        for i, arch in enumerate(archs):
+        found, targets = [], self._taught(batch)
+        for arch in archs:
             predicted, own = self._predicted(arch, batch)
             logits, labels = labelled(predicted, batch.labels)
             if targets is None:
@@ -177,10 +190,17 @@ class Trainer:
             total = loss if own is None else loss + len(labels) * own
             (total / (n_labels * len(archs))).backward()  # type: ignore[no-untyped-call]
             found.append(loss.detach().cpu().double() / n_labels)
-            if i == 0 and len(archs) > 1:
+            if targets is None and len(archs) > 1:
                 targets = soft_targets(logits, labels, self.recipe.distill, self.recipe.label_smoothing)
             del predicted, logits, loss, total  # before the next forward pass needs the memory
         return torch.stack(found)
+
+    def _taught(self, batch: Batch) -> Tensor | None:
+        """The targets that a frozen teacher sets for a batch; None without one."""
+        if self.teacher is None:
+            return None
+        logits, labels = labelled(self.teacher.tell(batch, self.recipe, ("logits",))["logits"], batch.labels)
+        return soft_targets(logits, labels, self.recipe.distill, self.recipe.label_smoothing)
 
     def _learn(self, lesson: Lesson, arch: Architecture, batch: Batch, n_labels: int) -> Tensor:
         """Add the gradients of a lesson on one batch; returns the losses of its parts."""

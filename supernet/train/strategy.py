@@ -155,6 +155,24 @@ class Progressive:
         return 2 if rest in ("depth", "sharing") or rest.endswith(".keep") else 1
 
 
+@dataclass(frozen=True)
+class LargestFirst:
+    """One architecture alone for some steps, then another strategy."""
+
+    strategy: Strategy
+    arch: Architecture
+    steps: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of the strategy that follows."""
+        return self.strategy.names
+
+    def draw(self, step: int) -> tuple[Architecture, ...]:
+        """The architecture, or what the strategy draws."""
+        return (self.arch,) if step < self.steps else self.strategy.draw(step)
+
+
 STRATEGIES: dict[str, Callable[[SearchSpace, int, int, int], Strategy]] = {
     "sandwich": lambda space, seed, n_random, steps: Sandwich(space, seed, n_random),
     "balanced": lambda space, seed, n_random, steps: Balanced(space, seed, n_random),

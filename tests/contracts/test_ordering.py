@@ -8,18 +8,19 @@ from search_spaces import registry as kinds
 from search_spaces.files.loader import space_from_data
 from supernet.train.ordering import order
 from supernet.train.ordering.groups import WIDTH, find_groups
-from tests.contracts.examples import FACTS, NARROW, all_kinds, space_data, valid_configs
+from tests.contracts.examples import all_kinds, space_data, space_facts, valid_configs
 from tests.parity import randomised
 from tests.supernet.test_ordering import calibration, outputs
 
 EVERY = [name for name in all_kinds() if kinds.get(name).role != "restore"]
-FIXED_WIDTH = {"lsra": "splits the channels between branches"}
+FIXED_WIDTH = {"lsra": "splits the channels between branches", "fnet": "transforms the channels by frequency",
+               "synthesizer": "computes the weights of a head from its own share of the channels"}
 """Kinds whose channels have a meaning by their place, and why."""
 
 
 def small_space(name, **dims):
     kind = kinds.get(name)
-    configs = [{**config, **dims} for config in valid_configs(kind, FACTS, NARROW, most=3)]
+    configs = [{**config, **dims} for config in valid_configs(kind, *space_facts(kind), most=3)]
     return space_from_data(space_data(kind, configs), name)
 
 

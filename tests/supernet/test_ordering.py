@@ -10,10 +10,12 @@ from search_spaces.units import plan
 from supernet import Supernet, extract
 from supernet.batch import Batch
 from supernet.filling import fill
+from supernet.train.opening import Opening, largest_first
 from supernet.train.ordering import order
 from supernet.train.ordering.groups import find_groups
 from supernet.train.step import run_model
-from tests.supernet.toys import LM, SEQ2SEQ, Rows
+from supernet.train.strategy import make_strategy
+from tests.supernet.toys import LM, SEQ2SEQ, Rows, recipe, supernet_trainer
 
 GROUPED = space_from_text("""
 {schema_version: 1, name: grouped, family: lm, vocab_size: 20, context: 8, width: [8, 12], positions: rotary,
@@ -147,6 +149,49 @@ def test_a_layer_that_does_nothing_has_the_score_0():
                 tensor.zero_()
     layers = order(net, calibration(LM)).layers
     assert layers["decoder.1"] == pytest.approx(0, abs=1e-6) and min(layers["decoder.0"], layers["decoder.2"]) > 0.01
+
+
+def test_a_training_that_orders_on_its_way_ends_with_the_same_function():
+    """Averages and moments of AdamW move with the weights they belong to."""
+    plain, ordered = (supernet_trainer(strategy="largest", ema=0.5, dtype=torch.float64) for _ in range(2))
+    ordered.before_step = Opening(3)
+    for trainer in (plain, ordered):
+        while not trainer.finished:
+            trainer.step()
+    batch = Rows().batch(0, 4, 9)
+    assert torch.allclose(outputs(plain.model.eval(), batch), outputs(ordered.model.eval(), batch), atol=1e-9)
+    with plain.averaged() as one, ordered.averaged() as other:
+        assert torch.allclose(outputs(one, batch), outputs(other, batch), atol=1e-9)
+    assert any(not torch.allclose(one, other) for one, other in zip(plain.model.parameters(),
+                                                                    ordered.model.parameters()))
+
+
+@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+def test_moments_move_with_their_weights(optimiser):
+    trainer = supernet_trainer(strategy="largest", ema=0.5, optimiser=optimiser)
+    trainer.step()
+    with torch.no_grad():
+        for full, tensor in trainer.tensors().items():
+            part, _, name = full.partition("/")
+            weight = trainer.named.get(name.partition("/")[2] if part == "adam" else name)
+            if weight is not None and part != "model" and tensor.numel() == weight.numel():
+                tensor.copy_(weight.view(tensor.shape))
+    before = {name: weight.detach().clone() for name, weight in trainer.named.items()}
+    Opening(1)(trainer)
+    assert any(not torch.equal(before[name], weight) for name, weight in trainer.named.items())
+    moved = trainer.tensors()
+    for name, weight in trainer.named.items():
+        found = [tensor for full, tensor in moved.items() if full.endswith(f"/{name}") and tensor.numel() > 1]
+        assert len(found) >= 2 and all(torch.equal(tensor.view(weight.shape), weight) for tensor in found)
+
+
+def test_the_space_opens_after_the_largest_was_trained_alone():
+    net = Supernet(LM)
+    strategy = make_strategy("sandwich", LM, 0, 2, 10)
+    first = largest_first(strategy, net, recipe(steps=10, order_at=0.3))
+    assert [first.draw(step) for step in range(3)] == [(LM.largest(),)] * 3
+    assert [first.draw(step) for step in range(3, 10)] == [strategy.draw(step) for step in range(3, 10)]
+    assert largest_first(strategy, net, recipe(steps=10)) is strategy
 
 
 def test_an_unknown_score_is_refused():

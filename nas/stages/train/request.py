@@ -25,6 +25,8 @@ class TrainRequest:
         run: the new run's name.
         data: where the data are, such as `{"train": "my.txt"}`; empty for the bundled sample data.
         training: settings of the recipe, such as `{"steps": 2000}`.
+        init: a subnet, or a finished run whose largest architecture it is; the supernet starts from it and learns
+            from it.
         resume: the run to resume; everything above is then optional, and must agree with the run if given.
         check: whether to report rarely trained tensors, and what two architectures gain by a few steps alone.
         workers: data-parallel processes; more than one run on the Ray cluster at the address `ray`.
@@ -35,6 +37,7 @@ class TrainRequest:
     run: str | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
+    init: str | None = None
     resume: str | None = None
     check: bool = True
     workers: int = 1
@@ -51,7 +54,10 @@ class TrainRequest:
     def new_config(self) -> RunConfig:
         """The config of a new run. Raises InputError with all faults."""
         assert self.space is not None and self.task is not None, "see __post_init__"
-        config = make_run_config(self.space, self.task, self.data, make_recipe(self.training))
+        config = make_run_config(self.space, self.task, self.data, make_recipe(self.training), self.init)
+        if config.init is not None and config.training.order_at:
+            raise InputError("order_at", f"goes with fresh weights; the model of {Option('init')} is ordered before "
+                                         "the first step")
         self._check_machine(config.training)
         tasks.get(self.task).check(load_space(self.space))
         return config
@@ -63,7 +69,7 @@ class TrainRequest:
             where: the run's folder, for errors.
         """
         config = make_run_config(self.space or old.space, self.task or old.task, {**old.data, **self.data},
-                                 make_recipe(self.training, old.training))
+                                 make_recipe(self.training, old.training), self.init or old.init)
         faults = [Fault("", f"{difference}; to change it, start a new run") for difference in old.differences(config)]
         if faults:
             raise InputError(where, faults)

@@ -11,6 +11,7 @@ from nas.core.evaluation import pick_device, prepare
 from nas.core.metrics import Files, Several, outcome_notes
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir, write_text
+from nas.stages.train.init import prepare_init
 from nas.stages.train.quality import notes
 from nas.stages.train.request import TrainRequest
 from nas.stages.train.training import train_supernet
@@ -83,6 +84,7 @@ def _prepared(folder: RunDir, workers: int, address: str, progress: StageProgres
                            "device": recipe.device})
     for note in prepared.notes:
         progress.note(f"note: {note}")
+    prepare_init(folder, prepared, progress)
     return prepared
 
 

@@ -8,17 +8,21 @@ from nas import tasks
 from nas.core.evaluation import evaluator, place, prepare
 from nas.core.run_dir import RunDir
 from nas.core.stopping import Stop, Stopped
+from nas.stages.train.init import load_init
 from nas.tasks.base import Prepared
 from search_spaces import InputError
 from search_spaces.files.writing import delete, whole
-from supernet import Supernet
+from supernet import Supernet, Transformer
+from supernet.filling import fill
 from supernet.supernet import has_cores
 from supernet.train.checkpoint import Checkpoints, save_tensors
 from supernet.train.fit import Observer, fit
+from supernet.train.opening import Opening, largest_first, opens_at
 from supernet.train.parallel import Workers
 from supernet.train.recipe import Recipe
 from supernet.train.step import Trainer
 from supernet.train.strategy import make_strategy
+from supernet.train.teaching import Teacher
 
 
 def train_supernet(run: RunDir, observer: Observer, stop: Stop = lambda: False,
@@ -41,7 +45,7 @@ def train_supernet(run: RunDir, observer: Observer, stop: Stop = lambda: False,
     recipe = config.training if device is None else config.training.model_copy(update={"device": device})
     checkpoints = Checkpoints(run.path / "checkpoints", recipe.keep)
     saved = checkpoints.newest_names()
-    trainer = make_trainer(prepared, recipe, workers, cores=not saved or has_cores(saved))
+    trainer = make_trainer(prepared, recipe, workers, not saved or has_cores(saved), load_init(run, recipe))
     checkpoints.load_newest(trainer)
     if workers.broadcast(trainer.progress.step) != trainer.progress.step:
         raise RuntimeError("a worker read an older checkpoint than the first worker; it is restarted")
@@ -60,11 +64,21 @@ def stopped(run: RunDir, step: int) -> Stopped:
     return Stopped(f"stopped after step {step:,}; resume with: {run.resume_command()}")
 
 
-def make_trainer(prepared: Prepared, recipe: Recipe, workers: Workers = Workers(), cores: bool = True) -> Trainer:  # noqa: B008
-    """The trainer of a supernet at its first step; `cores` as in `Supernet`."""
+def make_trainer(prepared: Prepared, recipe: Recipe, workers: Workers = Workers(), cores: bool = True,  # noqa: B008
+                 model: Transformer | None = None) -> Trainer:
+    """The trainer of a supernet at its first step.
+
+    Args:
+        cores: as in `Supernet`.
+        model: whose weights the supernet starts from, and who teaches it.
+    """
     net = place(Supernet(prepared.space, seed=recipe.seed, dropout=recipe.dropout, cores=cores), recipe)
+    if model is not None:
+        fill(net, model)
     strategy = make_strategy(recipe.strategy, prepared.space, recipe.seed, recipe.n_random, recipe.steps)
-    return Trainer(net, strategy, recipe, prepared.train, workers)
+    return Trainer(net, largest_first(strategy, net, recipe), recipe, prepared.train, workers,
+                   teacher=None if model is None else Teacher(model),
+                   before_step=Opening(opens_at(recipe)) if recipe.order_at else None)
 
 
 def save_weights(trainer: Trainer, run: RunDir) -> None:

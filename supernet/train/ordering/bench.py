@@ -9,8 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from search_spaces.errors import InputError
 from search_spaces.units import Unit
-from supernet.build import build_unit
+from supernet.build import build_on_meta, build_unit
 from supernet.call import Call
 from supernet.driver import run_unit
 from supernet.filling import join
@@ -42,7 +43,8 @@ class UnitBench:
     """Units that run one after the other on random weights in float64; a tying head reads the embedding's."""
 
     def __init__(self, units: Sequence[Unit]) -> None:
-        self.units = [_small(unit) for unit in units]
+        small = [_small(unit) for unit in units]
+        self.units = small if all(map(_stores_the_same, units, small)) else list(units)  # such as tables with cutoffs
         noise = torch.Generator().manual_seed(0)
         self.modules: list[nn.Module] = []
         self.entries: list[tuple[TensorEntry, ...]] = []
@@ -58,7 +60,8 @@ class UnitBench:
                                  for piece in entry.pieces}
         width = max((int(dict(unit.facts).get("width", 1)) for unit in self.units), default=1)
         self.x, self.memory = (torch.randn(2, n, width, generator=noise, dtype=torch.double) for n in (LENGTH, 3))
-        self.ids = torch.randint(0, _SMALL["vocab_size"], (2, LENGTH), generator=noise)
+        words = min((int(dict(unit.facts).get("vocab_size", 1)) for unit in self.units), default=1)
+        self.ids = torch.randint(0, words, (2, LENGTH), generator=noise)
         self.before = self.outputs(self.weights)
 
     def outputs(self, weights: Mapping[tuple[int, str], Tensor], channels: Tensor | None = None) -> list[Tensor]:
@@ -99,6 +102,16 @@ def expand(order: Tensor, block: int) -> Tensor:
 def _small(unit: Unit) -> Unit:
     return replace(unit, facts=tuple((name, min(_SMALL.get(name, value), value) if name in _SMALL else value)
                                      for name, value in unit.facts))
+
+
+def _stores_the_same(unit: Unit, small: Unit) -> bool:
+    """Whether a unit with small facts can be built, with the same tensors."""
+    try:
+        pieces = [piece for entry in entries(build_on_meta(small)) for piece in entry.pieces]
+    except (InputError, ValueError):
+        return False
+    names = [piece.name for entry in entries(build_on_meta(unit)) for piece in entry.pieces]
+    return names == [piece.name for piece in pieces] and all(min(piece.shape, default=1) > 0 for piece in pieces)
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:

@@ -80,7 +80,7 @@ def _places(groups: Iterable[AxisGroup]) -> dict[str, list[AxisPlace]]:
 
 def _norms(model: Transformer, places: Iterable[AxisPlace]) -> Tensor:
     """The mean square of an item's weights, for groups that nothing else tells of."""
-    named = dict(model.named_parameters())
+    named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     return torch.stack([place.items(named[place.parameter].detach().float().square()) for place in places]).mean(0)
 
 

@@ -1,0 +1,128 @@
+"""Start a run from a trained model: its weights, ordered by importance, fill the store, and it teaches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from nas.core.evaluation import load_supernet, place, prepare
+from nas.core.progress import StageProgress
+from nas.core.run_dir import RunDir, folder_of_run, write_json
+from nas.core.subnet import Subnet
+from nas.tasks.base import Prepared
+from search_spaces import Architecture, InputError, SearchSpace
+from search_spaces.errors import Option
+from search_spaces.files.writing import whole
+from supernet import Supernet, Transformer, extract
+from supernet.filling import fill
+from supernet.pretrained import load_model, save_model
+from supernet.train.opening import calibration
+from supernet.train.ordering import order
+from supernet.train.recipe import Recipe
+
+ORDERING = "ordering.json"
+
+
+@dataclass(frozen=True)
+class StartModel:
+    """A trained model by the name it was given by, with what makes its tokens."""
+
+    name: str
+    model: Transformer
+    tokenizer: Tokenizer
+
+
+def prepare_init(run: RunDir, prepared: Prepared, progress: StageProgress) -> None:
+    """Write the model that a run starts from, ordered by importance, into the run's folder, unless it is there.
+
+    From then on the run needs the original no more, and every start of it sees the same weights.
+
+    Raises:
+        InputError: there is no such model, or it does not fit the run's space or data.
+    """
+    config = run.config()
+    if config.init is None or run.init_path.is_dir():
+        return
+    trained = open_trained(config.init)
+    note = check_fits(trained, prepared)
+    with progress.breakable():
+        _write_ordered(run.init_path, trained.model, prepared, config.training)
+    progress.note(f"starts from {config.init}, ordered by importance{note}")
+
+
+def _write_ordered(path: Path, model: Transformer, prepared: Prepared, recipe: Recipe) -> None:
+    net = place(Supernet(prepared.space, seed=recipe.seed), recipe).eval()
+    fill(net, model)
+    device = next(net.parameters()).device
+    report = order(net, calibration(prepared.train, recipe, device), recipe.order_score, arch=model.arch)
+    with whole(path) as folder:
+        folder.mkdir()
+        save_model(extract(net, model.arch), folder)
+        write_json(folder / ORDERING, report.to_dict())
+
+
+def load_init(run: RunDir, recipe: Recipe) -> Transformer | None:
+    """The model that a run starts from, on the recipe's device; None where it starts from fresh weights."""
+    if run.config().init is None:
+        return None
+    return place(load_model(run.init_path), recipe)
+
+
+def open_trained(name: str) -> StartModel:
+    """A subnet, or the largest architecture of a finished run. Raises InputError."""
+    if (folder_of_run(name) / "config.yaml").is_file():
+        run = RunDir.open(name)
+        prepared = prepare(run)
+        model = extract(load_supernet(run, prepared.space), prepared.space.largest())
+        return StartModel(name, model.cpu(), prepared.tokenizer)
+    subnet = Subnet.open(name)
+    return StartModel(name, subnet.model(), subnet.tokenizer())
+
+
+def check_fits(trained: StartModel, prepared: Prepared) -> str:
+    """What to tell of a model that is in the space but not its largest. Raises InputError where it is not in it."""
+    arch, space = trained.model.arch, prepared.space
+    where = f"{Option('init')} {trained.name}"
+    if arch.vocab_size != space.vocab_size:
+        raise InputError(where, f"its vocabulary has {arch.vocab_size:,} words, that of the data {space.vocab_size:,}; "
+                                "use the data and the vocabulary it was trained with")
+    if trained.tokenizer.to_str() != prepared.tokenizer.to_str():
+        raise InputError(where, "its tokenizer is not that of the data, so the same words have other numbers; use the "
+                                "data and the vocabulary it was trained with")
+    if arch == space.largest():
+        return ""
+    try:
+        space.encode(arch)
+    except InputError:
+        raise InputError(where, f"is not in the space {space.name}: {difference(arch, space)}") from None
+    return (f"; it is smaller than the space ({difference(arch, space)}), and what it lacks starts with random "
+            "weights")
+
+
+def difference(arch: Architecture, space: SearchSpace) -> str:
+    """The first dim in which an architecture differs from the largest of a space."""
+    mine, largest = _flat(arch.to_dict()), _flat(space.largest().to_dict())
+    for key in dict.fromkeys((*largest, *mine)):
+        if mine.get(key) != largest.get(key):
+            return f"{key} is {_shown(mine.get(key))}, in the space's largest {_shown(largest.get(key))}"
+    return "it has the same dims in other slots"
+
+
+def _flat(value: object, key: str = "") -> dict[str, object]:
+    """Nested tables and lists as one table of dotted keys; a list's length first."""
+    if isinstance(value, dict):
+        pairs = list(value.items())
+    elif isinstance(value, list):
+        pairs = [("layers", len(value)), *((str(i), each) for i, each in enumerate(value))]
+    else:
+        return {key: value}
+    found: dict[str, object] = {}
+    for name, inner in pairs:
+        found |= _flat(inner, f"{key}.{name}" if key else name)
+    return found
+
+
+def _shown(value: object) -> str:
+    return "not there" if value is None else str(value)
