@@ -14,8 +14,15 @@ from nas.stages.export.programs import no_decoder
 from nas.stages.export.reading import label_names, label_scale, reading_tokenizer, special_ids
 from nas.stages.export.run_text import run_text
 from nas.stages.export.shipment import Shipment
+from nas.stages.export.stock import token_ids
 
 CONFIG, TOKENIZER, RUN = "config.json", "tokenizer.json", "run.py"
+
+
+def sample_text(shipment: Shipment) -> str:
+    """A text to try the model with; an imported encoder may have no task."""
+    task = shipment.subnet.facts.task
+    return tasks.get(task).sample if task else "a text"
 
 
 def does(shipment: Shipment) -> str:
@@ -38,17 +45,17 @@ def write_program_folder(shipment: Shipment, folder: Path, fixed: bool, start: i
         "schema_version": 1, "model_type": "paretoformer", "family": arch.family, "task": shipment.subnet.facts.task,
         "key": arch.key, "vocab_size": arch.vocab_size, "context": arch.context, "length": length,
         "least_length": length if fixed else shipment.least_length, "inputs": list(shipment.names),
-        **special_ids(arch), **label_names(shipment.subnet), **label_scale(shipment.subnet),
+        **special_ids(arch), **token_ids(shipment), **label_names(shipment.subnet), **label_scale(shipment.subnet),
         "decoder": decoder_config(shipment, fixed, start)}
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
     reading_tokenizer(shipment.subnet).save(str(folder / TOKENIZER))
-    sample = tasks.get(shipment.subnet.facts.task).sample
+    sample = sample_text(shipment)
     (folder / RUN).write_text(run_text(does(shipment), needs, imports, load, sample), "utf-8")
 
 
 def program_usage(shipment: Shipment, folder: str) -> list[str]:
     """Lines that run what `write_program_folder` wrote."""
-    sample = tasks.get(shipment.subnet.facts.task).sample
+    sample = sample_text(shipment)
     return ["import runpy", f"run = runpy.run_path({folder + '/' + RUN!r})",
             f'print(run["{does(shipment)}"]({sample!r}))']
 

@@ -25,8 +25,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from hardware_profiles.runtimes.onnx_runtime import quiet
-from nas import tasks
 from nas.stages.export.bundle import Bundle
+from nas.stages.export.folder import sample_text
 from nas.stages.export.reading import label_names, reading_tokenizer, special_ids
 from nas.stages.export.shipment import Inputs, Run, Shipment
 from nas.stages.export.stock import is_stock, load_stock, write_imported_tokenizer, write_stock
@@ -78,7 +78,7 @@ def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
 def usage(shipment: Shipment, folder: str) -> list[str]:
     """Lines that load the folder and run it on a text."""
     _, auto = CLASSES[_gives(shipment.arch)]
-    sample, task = tasks.get(shipment.subnet.facts.task).sample, "generate" if shipment.arch.family != "encoder" else ""
+    sample, task = sample_text(shipment), "generate" if shipment.arch.family != "encoder" else ""
     given = f'tokenizer({sample!r}, return_tensors="pt")'
     run = f"tokenizer.decode(model.generate(**{given})[0], skip_special_tokens=True)" if task else f"model(**{given})"
     return [f"from transformers import {auto}, PreTrainedTokenizerFast as Tokenizer",
