@@ -21,7 +21,7 @@ $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
 
 install: $(VENV)/.installed ## install the program into .venv
 
-demo: $(VENV)/.installed ## run the main job on an embedded default
+demo: $(VENV)/.installed ## run the whole pipeline on the bundled sample text
 	$(BIN)/nas run examples/demo.yaml
 
 test: $(VENV)/.installed-dev ## run the tests

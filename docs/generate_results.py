@@ -99,7 +99,7 @@ def latency_summary() -> str:
     lines = {"error of the predicted latency": as_percent("error"),
              "repeat noise of the measurement": as_percent("noise"),
              "Kendall's tau, predicted and measured": as_fixed("tau", 2),
-             "error of units timed alone and summed": as_percent("units_alone_error"),
+             "error of a plain sum of sub-layer latencies, without calibration": as_percent("units_alone_error"),
              "error of a prediction proportional to MACs": as_percent("macs_error")}
     header = (row["runtime"] + (", one token" if row["phase"] == "decode" else "") for row in rows)
     return table(["on 50 unseen models", *header], ([name, *map(cell, rows)] for name, cell in lines.items()))
@@ -267,7 +267,7 @@ def summary() -> str:
         "hypervolume that NSGA-II has after 1,000.",
         f"**Ranking.** The supernet's loss ranks architectures with a Kendall's tau of {taus['supernet loss']}, the "
         f"number of parameters with {taus['params']}; a perfect predictor would reach {taus['perfect predictor']}. The "
-        "advantage over parameters is just significant at 95 %, and is not shown among models of equal cost."))
+        "gain over parameter count is barely significant (95 % CI); at equal cost we found none."))
 
 
 REGIONS: dict[str, Callable[[], str]] = {

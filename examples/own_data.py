@@ -1,8 +1,9 @@
 # %% [markdown]
 # # My own data
 #
-# Files need no code: say where they are and what their columns are called. Here are three small ones, one for each
-# task, and everything that is done with them. On the command line `data` is `--data KEY=VALUE`, several times.
+# Files need no code: say where they are and what their columns are called. Here are small ones for language modelling,
+# classification and translation, and everything that is done with them. On the command line `data` is
+# `--data KEY=VALUE`, several times.
 #
 # Everything is written to a temporary folder, or to the one that the variable FOLDER names.
 

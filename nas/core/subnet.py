@@ -1,7 +1,8 @@
 """The folder of one subnet: a plain model with its tokenizer, facts and model card.
 
 `architecture.json` and `model.safetensors` are the model, `tokenizer.json` makes its tokens, `metrics.json` holds the
-`Facts`, and `README.md` is the model card. Stages take such a folder; those that change the model write a new one.
+`SubnetFacts`, and `README.md` is the model card. Stages take such a folder; those that change the model write
+a new one.
 """
 
 from __future__ import annotations

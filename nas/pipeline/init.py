@@ -45,7 +45,7 @@ devices:                      # nas devices lists them; each is profiled, search
 
 search:
   trials: {trials}
-  limit: 50                   # validation examples that each architecture is judged by
+  limit: 50                   # validation examples per evaluation
   max: []                     # limits, such as [{limit}=12ms, params=5M]
 
 pick:                         # what to extract: max: [...], knee: true, top: 3 or all_pareto: true; or a list of such

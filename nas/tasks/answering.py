@@ -1,4 +1,4 @@
-"""A trained model at work, and what it says of a text."""
+"""Runs a trained model on text and formats its prediction."""
 
 from __future__ import annotations
 

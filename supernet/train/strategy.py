@@ -59,8 +59,8 @@ class Single:
 class Sandwich:
     """A largest, a smallest and `n_random` others.
 
-    Kinds and words have no order, so those of the largest and the smallest are random: each kind is trained at its
-    maximum and its minimum.
+    Block kinds and categorical options have no order, so those of the largest and the smallest are random: each kind
+    is trained at its maximum and its minimum.
     """
 
     names: ClassVar[tuple[str, ...]] = ("largest", "smallest")

@@ -64,7 +64,7 @@ class MeasureKind(ABC):
         maximise: whether more is better.
         on_device: whether it belongs to a device, and is written `NAME:DEVICE`.
         phases: that it has on a device, written `NAME:DEVICE:PHASE`; prefill is the default and left out.
-        of_length: whether it is of a sequence, so that its length matters.
+        of_length: whether the value depends on the sequence length.
         partly_unmeasured: whether a share of a value may be based on interpolated or estimated prices.
         place: sort order among the others; ties are sorted by name.
         summarised: whether tables of architectures always show it.

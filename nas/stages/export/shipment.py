@@ -1,6 +1,6 @@
 """The contract of an export format, and its input.
 
-A format is one file of this folder; its name with dashes is what `--format` takes. No other file has to change, and
+A format is one file of `formats/`; its name with dashes is what `--format` takes. No other file has to change, and
 `tests/contracts/test_formats.py` runs over every file.
 
 | name | meaning |

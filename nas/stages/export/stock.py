@@ -1,6 +1,6 @@
 """A model as a stock class of transformers, where one can hold it: `from_pretrained` needs no code of ours.
 
-Which class that is, importers say: one whose config, read again, is the very architecture.
+Importers choose the class: the one whose config round-trips to the same architecture.
 """
 
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-call, attr-defined"

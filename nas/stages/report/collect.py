@@ -1,4 +1,5 @@
-"""Reads all data of a run's report. Nothing is trained, evaluated, priced or measured."""
+"""Reads all data of a run's report. Nothing is trained, evaluated or measured;
+profiles give the latency of single layers."""
 
 from __future__ import annotations
 

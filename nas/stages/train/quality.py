@@ -1,4 +1,4 @@
-"""What a trained supernet is worth, as far as a few seconds can tell: rarely trained tensors, and probes."""
+"""Quick health check of a trained supernet: rarely trained tensors, and what a few steps alone gain."""
 
 from __future__ import annotations
 
