@@ -18,7 +18,8 @@ def search(
     objectives: Annotated[list[str] | None, typer.Option(
         "--objective", metavar="MEASURE", show_default=False,
         help="A metric of the task, such as loss, or a cost, such as latency:DEVICE, latency:DEVICE:decode or "
-             "params; repeatable. An unknown name lists all. Default: loss and the latency on every --device.")] = None,
+             "params; repeatable. An unknown name lists all. Default: loss and the latency on every --device, or loss "
+             "and params without one.")] = None,
     devices: Annotated[list[str] | None, typer.Option(
         "--device", metavar="DEVICE", autocompletion=_complete.devices, show_default=False,
         help="Profiled device, or the folder of a profile; repeatable. Each device gets its own front.")] = None,
@@ -57,9 +58,9 @@ def search(
     concurrency: Annotated[int | None, typer.Option(
         "--concurrency", metavar="N", min=1, show_default=False,
         help="Evaluations at once on the cluster; default: as many as fit.")] = None,
-    cpus_per_trial: Annotated[float, typer.Option("--cpus-per-trial", metavar="X", min=0.01,
+    cpus_per_trial: Annotated[float, typer.Option("--cpus-per-trial", metavar="X",
                                                   help="CPUs per evaluation on the cluster.")] = 1.0,
-    gpus_per_trial: Annotated[float, typer.Option("--gpus-per-trial", metavar="X", min=0.0,
+    gpus_per_trial: Annotated[float, typer.Option("--gpus-per-trial", metavar="X",
                                                   help="GPUs per evaluation on the cluster.")] = 0.0,
     as_json: Json = False,
 ) -> None:

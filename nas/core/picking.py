@@ -151,10 +151,12 @@ def knee(entries: Sequence[FrontEntry], objectives: Sequence[Measure]) -> FrontE
         raise InputError(Option("knee"), "the objectives of the search contain no cost; name a profiled "
                                          f"{Option('device')}, or give {Option('top')} 1")
     found = front(entries, [quality, cost])
-    points = as_costs([[entry.value(quality), entry.value(cost)] for entry in found], [quality.maximise, False])
+    points = as_costs([[entry.value(quality), entry.value(cost)] for entry in found],
+                      [quality.maximise, cost.maximise])
     low, high = points.min(axis=0), points.max(axis=0)
     scaled = (points - low) / np.where(high > low, high - low, 1.0)
-    return found[int(np.argmin(scaled.sum(axis=1)))]  # the ends are (0, 1) and (1, 0), so the sum measures the distance
+    distance = scaled.sum(axis=1)  # the ends are (0, 1) and (1, 0)
+    return found[int(np.lexsort((points[:, 1], distance))[0])]
 
 
 def _quality(objectives: Sequence[Measure]) -> Measure:

@@ -26,14 +26,15 @@ class SearchConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = Field(1, description="schema version of this file")
-    objectives: tuple[str, ...] = Field(("loss",), min_length=1, description="metrics of the task and costs, each "
-                                        "minimised or maximised according to its kind")
+    objectives: tuple[str, ...] = Field(("loss", "params"), min_length=1, description="metrics of the task and costs, "
+                                        "each minimised or maximised according to its kind; with devices, the default "
+                                        "is loss and the latency on each")
     max: tuple[str, ...] = Field((), description="upper limits, such as latency:cpu=12ms")
     min: tuple[str, ...] = Field((), description="lower limits")
     devices: tuple[str, ...] = Field((), description="profiled devices; each gets its own front")
     sampler: str = Field("predictor", description="sampling algorithm")
     trials: int = Field(200, ge=1, description="number of architectures to evaluate")
-    seed: int = Field(0, description="random seed; the same seed proposes the same architectures")
+    seed: int = Field(0, ge=0, description="random seed; the same seed proposes the same architectures")
     limit: int | None = Field(256, ge=1, description="validation examples per evaluation; null: all")
     batch_size: int | None = Field(None, ge=1, description="batch size of evaluations; null: a fast one")
     race: bool = Field(True, description="whether to stop evaluating clearly dominated architectures early")

@@ -55,9 +55,9 @@ class StepReport:
     """Result of one step.
 
     Args:
-        losses: of each architecture against the labels (the first) or its targets, or of each part of a lesson; mean
-            over labels.
-        names: labels of the first of them.
+        losses: of each part of a lesson; without one, of each architecture: of the first against the labels, of the
+            others, or of all if there is a teacher, against soft targets. Mean over labels.
+        names: names of the first of them.
         tokens: read by all workers, each counted once however many architectures saw it.
     """
 
@@ -289,6 +289,7 @@ class Trainer:
         if self.lesson is not None:
             found |= {f"lesson/{name}": tensor for name, tensor in self.lesson.state_dict().items()}
         found |= {f"ema/{name}": tensor for name, tensor in self.averages.items()}
+        # "adam" is the state of any optimiser: the name is that of earlier checkpoints
         return found | {f"adam/{name}": tensor for name, tensor in self.optimiser.tensors().items()}
 
     def load(self, tensors: Mapping[str, Tensor], progress: Progress) -> None:

@@ -27,7 +27,7 @@ class Strategy(Protocol):
         """Labels of the first ones, for logging their losses."""
 
     def draw(self, step: int) -> tuple[Architecture, ...]:
-        """The architectures of a step, largest first."""
+        """The architectures of a step; the one that teaches the others is the first."""
 
 
 @dataclass(frozen=True)

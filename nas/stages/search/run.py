@@ -121,8 +121,9 @@ def _config(folder: RunDir, request: SearchRequest, old: SearchConfig | None) ->
     if request.more is not None:
         raise InputError(str(folder.path), f"has not been searched; {Option('more')} resumes a search, "
                                            f"{Option('trials')} {request.more} starts one")
-    costs = [latency_on(device).name for device in request.settings.devices] or ["params"]
-    return make_search({"objectives": ("loss", *costs), **request.given}, str(Command("search")))
+    latencies = [latency_on(device).name for device in request.settings.devices]
+    defaults = {"objectives": ("loss", *latencies)} if latencies else {}
+    return make_search({**defaults, **request.given}, str(Command("search")))
 
 
 def _evaluate(search: Search, cluster: SearchCluster | None, stop: Stop) -> None:

@@ -51,7 +51,7 @@ class Search:
         """Target number of trials."""
         self.on_trial: Callable[[FrozenTrial], None] = lambda trial: None
         """Called with every finished trial."""
-        self._rivals = _Rivals(len(setup.cost_objectives))
+        self._rivals = _Rivals([measure.maximise for measure in setup.cost_objectives])
         for trial in self.record.finished:
             self._add_rival(trial)
 
@@ -141,20 +141,26 @@ class Search:
 
 
 class _Rivals:
-    """Finished architectures by their costs."""
+    """Finished architectures by their costs.
 
-    def __init__(self, n_costs: int) -> None:
-        self.costs = np.zeros((0, n_costs))
+    Args:
+        maximise: of each cost, whether more is better.
+    """
+
+    def __init__(self, maximise: Sequence[bool]) -> None:
+        self.signs = np.where(np.asarray(maximise, dtype=bool), -1.0, 1.0)
+        self.costs = np.zeros((0, len(maximise)))
+        """A row for each, negated where more is better."""
         self.races: list[Race] = []
 
     def add(self, costs: Sequence[float], race: Race) -> None:
         """One more; kept only where none is as cheap and as good."""
         known = self.best(costs)
         if known is None or race.loss < known.loss:
-            self.costs = np.vstack([self.costs, np.asarray(costs, dtype=np.float64)[None]])
+            self.costs = np.vstack([self.costs, self.signs * costs])
             self.races.append(race)
 
     def best(self, costs: Sequence[float]) -> Race | None:
-        """The best that costs no more in anything."""
-        rows = np.flatnonzero((self.costs <= np.asarray(costs, dtype=np.float64)).all(axis=1))
+        """The best that is at least as good in every cost."""
+        rows = np.flatnonzero((self.costs <= self.signs * costs).all(axis=1))
         return min((self.races[row] for row in rows), key=lambda race: race.loss, default=None)

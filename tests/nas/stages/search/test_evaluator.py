@@ -16,6 +16,7 @@ from nas.core import evaluation as train
 from nas.core.run_dir import RunDir
 from nas.stages.search.evaluations import Evaluations
 from nas.stages.search.evaluator import LEAST, Evaluation, Evaluator, Race
+from nas.stages.search.search import _Rivals
 from search_spaces import InputError
 
 Maker = Callable[..., Evaluator]
@@ -42,6 +43,17 @@ def test_metrics_are_those_of_the_task(make: Maker, searchable: RunDir) -> None:
 
 def test_a_limit_takes_fewer_examples(make: Maker) -> None:
     assert len(make(size=1, limit=5).batches) == 5 < len(make(size=1).batches)
+
+
+def test_a_rival_is_no_worse_in_any_cost_whether_less_or_more_is_better() -> None:
+    rivals, race = _Rivals([False, True]), Race(3.0, ())
+    rivals.add([10.0, 5.0], race)
+    assert rivals.best([10.0, 5.0]) is race and rivals.best([11.0, 4.0]) is race
+    assert rivals.best([9.0, 4.0]) is None, "it costs more"
+    assert rivals.best([11.0, 6.0]) is None, "it has less of what should be more"
+    only_quality = _Rivals([])
+    only_quality.add([], race)
+    assert only_quality.best([]) is race
 
 
 def test_a_race_is_lost_only_where_it_is_clear() -> None:

@@ -48,6 +48,14 @@ def test_the_knee_is_farthest_below_the_line_between_the_ends() -> None:
         assert knee(moved, [LOSS, MS]) is moved[1]
 
 
+def test_the_knee_of_a_cost_to_maximise() -> None:
+    mirrored = entries(*((-ms, loss) for ms, loss in ((1, 5.0), (2, 3.0), (4, 2.5), (8, 2.4), (10, 2.3), (5, 4.0))))
+    more = Measure("latency", "one", maximise=True)
+    assert knee(mirrored, [LOSS, more]) is mirrored[1]
+    straight = entries((1, 1.0), (2, 3.0))
+    assert knee(straight, [LOSS, more]) is straight[1], "of ties the one with the most"
+
+
 @pytest.mark.parametrize("points", [[(1, 2)], [(1, 3), (2, 1)], [(1, 3), (1.5, 2.9), (2, 1)]])
 def test_the_knee_of_what_does_not_bend_is_its_cheapest_end(points: list[tuple[float, float]]) -> None:
     found = entries(*points)
