@@ -1,4 +1,7 @@
-"""Public path of `supernet.train.recipe`: the settings of a training."""
+"""Public path of `supernet.train.recipe`: the settings of a training.
+
+A re-export; add nothing here.
+"""
 
 from supernet.train.recipe import Recipe
 

@@ -97,7 +97,7 @@ class Supernet(nn.Module):
 
     def writer(self, arch: Architecture) -> Writer:
         """A token-by-token decoder like the plain model of `arch`, with this store's weights."""
-        return _Subnet(self, arch)
+        return _SlicedDecoder(self, arch)
 
     def slices(self, step: Step) -> dict[str, Tensor]:
         """The weights of one unit: its plain module's tensor names -> slices of the store."""
@@ -218,7 +218,7 @@ class _Slices:
         return _skeleton(step.unit, *self.mode).run(self.tensors(step), inputs)
 
 
-class _Subnet(Writer):
+class _SlicedDecoder(Writer):
     """An architecture with slices of a store."""
 
     def __init__(self, net: Supernet, arch: Architecture) -> None:

@@ -1,4 +1,7 @@
-"""Public path of the Optuna samplers."""
+"""Public path of the Optuna samplers.
+
+A re-export; add nothing here.
+"""
 
 from nas.stages.search.samplers import PredictorSampler
 

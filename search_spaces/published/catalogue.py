@@ -56,11 +56,6 @@ class PublishedNumber:
     note: str
 
     @property
-    def is_ratio(self) -> bool:
-        """Whether the figure compares two architectures."""
-        return "/" in self.architecture
-
-    @property
     def names(self) -> list[str]:
         """The architectures that the figure is about."""
         return re.split(r"/| - ", self.architecture)
@@ -74,11 +69,6 @@ class PublishedNumber:
     def gates(self) -> bool:
         """Whether a deviation beyond the tolerance is a failure."""
         return self.status != "approx"
-
-    @property
-    def in_units(self) -> float:
-        """The value in parameters, multiply-adds, bytes, layers, or as a plain ratio."""
-        return self.value * UNITS[self.unit]
 
 
 def names() -> list[str]:
