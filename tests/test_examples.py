@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
+EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py") if not path.name.startswith("test_"))
 
 
 def front_of(out):
@@ -74,3 +74,17 @@ def test_an_example_keeps_its_promises(name, tmp_path):
 def test_every_example_is_listed():
     listed = (ROOT / "examples" / "README.md").read_text("utf-8")
     assert all(f"({name})" in listed for name in EXAMPLES)
+
+
+def test_a_package_inherits_a_suite(tmp_path):
+    """A user's test file, run as a user runs it: beside the block and without the tests of this repository."""
+    for name in ("own_block.py", "test_own_block.py"):
+        (tmp_path / name).write_text((ROOT / "examples" / name).read_text("utf-8"), "utf-8")
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_own_block.py"],
+                          cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert done.returncode == 0 and " passed" in done.stdout, done.stdout
+
+
+def test_importing_the_suites_is_cheap():
+    script = "import sys, nas.testing; assert not {'pytest', 'torch', 'optuna'} & set(sys.modules), sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)

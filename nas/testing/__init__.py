@@ -4,8 +4,8 @@ One class for each extension point. Name the thing under test, and pytest runs t
 
     from nas.testing import BlockContract
 
-    class TestWindowMean(BlockContract):
-        name = "window_mean"
+    class TestRecent(BlockContract):
+        name = "recent"
 
 Importing this package is cheap and needs no pytest; a suite needs it.
 """
@@ -17,12 +17,22 @@ from typing import TYPE_CHECKING, Any
 from search_spaces.lazy import lazy
 
 if TYPE_CHECKING:
+    from nas.testing.blocks import BlockContract
+    from nas.testing.formats import FormatContract
+    from nas.testing.measures import MeasureContract
+    from nas.testing.residuals import ResidualContract
+    from nas.testing.runtimes import RuntimeContract
+    from nas.testing.samplers import SamplerContract
     from nas.testing.tasks import TaskContract
+    from nas.testing.techniques import TechniqueContract
+    from nas.testing.transports import TransportContract
 
-__all__ = ["TaskContract", "suites"]
-__getattr__ = lazy(__name__, {
-    "TaskContract": "nas.testing.tasks",
-})
+__all__ = ["BlockContract", "FormatContract", "MeasureContract", "ResidualContract", "RuntimeContract",
+           "SamplerContract", "TaskContract", "TechniqueContract", "TransportContract", "suites"]
+_HOMES = {"BlockContract": "blocks", "FormatContract": "formats", "MeasureContract": "measures",
+          "ResidualContract": "residuals", "RuntimeContract": "runtimes", "SamplerContract": "samplers",
+          "TaskContract": "tasks", "TechniqueContract": "techniques", "TransportContract": "transports"}
+__getattr__ = lazy(__name__, {name: f"{__name__}.{module}" for name, module in _HOMES.items()})
 
 
 def suites(contract: type[Any], *names: str, **attributes: Any) -> dict[str, type[Any]]:

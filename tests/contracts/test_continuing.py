@@ -6,11 +6,11 @@ import inspect
 import pytest
 import torch
 
+from nas.testing.examples import FACTS, all_kinds, hidden, modules
 from search_spaces import registry as kinds
 from search_spaces.units import SUBLAYERS
 from supernet.cache import OneUnit, state_shapes
 from supernet.call import Call, State
-from tests.contracts.examples import FACTS, all_kinds, hidden, modules
 
 PIECES = (3, 1, 1, 2, 1, 1)
 PAST, SOURCE = 16, 5
@@ -32,24 +32,6 @@ def continuing(name, positions="learned"):
 
 def zeros(unit, past):
     return tuple(torch.zeros(shape) for shape in state_shapes(unit, 2, past))
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("positions", ["learned", "rotary"])
-@pytest.mark.parametrize("name", CAUSAL)
-def test_pieces_give_what_the_whole_gives(name, positions):
-    for unit, module in continuing(name, positions):
-        x, memory, state, done = hidden(sum(PIECES)), hidden(SOURCE), State(zeros(unit, 0)), 0
-        mask = torch.arange(SOURCE).expand(2, -1) < torch.tensor([[SOURCE], [SOURCE - 2]])
-        whole = module(x, Call(memory=memory, memory_mask=mask))
-        for n in PIECES:
-            before = [(tensor, tensor.clone()) for tensor in state.tensors]
-            y = module(x[:, done : done + n], Call(memory=memory, memory_mask=mask, state=state, position=done))
-            assert torch.allclose(y, whole[:, done : done + n], atol=1e-5)
-            assert all(torch.equal(tensor, copy) for tensor, copy in before), "a tensor of the state was overwritten"
-            done += n
-            past = SOURCE if unit.role == "cross" else done
-            assert tuple(tuple(tensor.shape) for tensor in state.tensors) == state_shapes(unit, 2, past)
 
 
 @torch.no_grad()

@@ -43,7 +43,7 @@ class Performer(nn.Module):
 
 
 KIND = Kind(
-    name="performer", role="mixer", module=Performer, causal=False, facts=("width",),
+    name="their_performer", role="mixer", module=Performer, causal=False, facts=("width",),
     dims=(Dim("n_heads", int, "heads"), Dim("head_dim", int, "size of a head", expressions=(PER_HEAD,)),
           Dim("features", int, "random features")),
 )
@@ -61,7 +61,7 @@ space = space_from_text("""
 {schema_version: 1, name: theirs, family: encoder, vocab_size: 50, context: 16, n_classes: 3, width: [16, 24, 32],
  embedding: {lookup: {rank: [8, full]}}, head: {classifier: {}},
  encoder: {slots: 3, depth: {keep: searched}, sharing: [none, all],
-   layers: {one: {mixer: {performer: {n_heads: [1, 2, 4], head_dim: [4, 8, width/n_heads], features: [4, 8, 16]},
+   layers: {one: {mixer: {their_performer: {n_heads: [1, 2, 4], head_dim: [4, 8, width/n_heads], features: [4, 8, 16]},
                           attention: {n_heads: 2}}, ffn: {ffn: {inner: [1x, 2x]}}}}}}
 """, "theirs")
 report, rng, net = Report(), random.Random(0), randomised(space)
@@ -71,20 +71,20 @@ for i in range(30):
     assert space.decode(space.encode(arch)) == arch
     compare(net, arch, i, report)
 assert report.ok, (report.worst, report.leaks, report.miscounts)
-assert set(report.covered["performer"]["features"]) == {4, 8, 16}, report.covered
+assert set(report.covered["their_performer"]["features"]) == {4, 8, 16}, report.covered
 cost = count(arch, seq_len=12)
 assert cost.macs > 0 and space.size() > 0 and inventory(space)
 pair = """{{mixer: {{{}: {{n_heads: 2, head_dim: 8{}}}}}, {}ffn: {{ffn: {{inner: 1x}}}}}}"""
 translator = Transformer(space_from_text("""
 {{schema_version: 1, name: pairs, family: seq2seq, vocab_size: 50, context: 16, width: 16, embedding: {{lookup: {{}}}},
  head: {{tied: {{}}}}, encoder: {{slots: 2, layers: {{one: {}}}}}, decoder: {{slots: 2, layers: {{one: {}}}}}}}
-""".format(pair.format("performer", ", features: 8", ""),
+""".format(pair.format("their_performer", ", features: 8", ""),
            pair.format("attention", "", "cross: {cross_attention: {n_heads: 2}}, ")), "pairs").largest(), seed=0).eval()
 source, target = torch.arange(14).view(2, 7), torch.full((2, 1), 1)
 for _ in range(5):
     target = torch.cat([target, translator(source, target)[:, -1:].argmax(dim=-1)], dim=1)
 assert torch.equal(translator.generate(source, 5, begin=1), target[:, 1:])
-print("performer: parity, counting, sampling and extraction work;", report.bit_equal, "of 30 bit-equal")
+print("their performer: parity, counting, sampling and extraction work;", report.bit_equal, "of 30 bit-equal")
 '''
 
 

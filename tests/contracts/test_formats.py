@@ -18,13 +18,15 @@ from nas.stages.export import formats
 from nas.stages.export.request import ExportRequest
 from nas.stages.export.run import RECORD, run
 from nas.stages.export.shipment import Shipment
+from nas.testing.formats import FormatContract
 from search_spaces import InputError
 from supernet import Transformer, extract
 from tests import shipments
 from tests.nas.runs import full_disk
 from tests.parity import randomised
 
-NAMES = formats.names()
+NAMES = [name for name in formats.names() if name != "gguf"]
+"""GGUF files take models like Llama alone: tests/nas/stages/export/test_gguf.py."""
 FAMILIES = tuple(shipments.SPACES)
 SLOW = ("executorch",)
 """Formats that are tried on one architecture of each family instead of two."""
@@ -142,3 +144,10 @@ def test_int8_is_judged_by_the_loss(name: str, tmp_path: Path) -> None:
     done = run(ExportRequest(str(subnet.path), name, int8=True, out=tmp_path / "out"), StageProgress())
     assert done.record["plain_loss"] <= done.record["loss"] <= done.record["plain_loss"] + 0.05
     assert done.record["most_loss_increase"] == 0.05 and "drawn" in done.record["compared_on"]
+
+
+class TestTheInheritedSuite(FormatContract):
+    """What a package of its own inherits, on the cheapest format."""
+
+    name = "torch-export"
+    n_subnets = 1

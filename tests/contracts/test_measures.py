@@ -1,66 +1,18 @@
-"""Every installed measure keeps the contract of `nas.core.measures.MeasureKind`; so does one from somebody else."""
+"""The suite of measures over every installed one, and measures from somebody else."""
 
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from nas.core.measures import Measure, MeasureKind, PriceConditions, parse_limit, parse_measure, registry
-from nas.core.pricing import Prices
-from search_spaces import Architecture, load_space
-from supernet import Transformer
+from nas.core.measures import registry
+from nas.testing import MeasureContract, suites
 
-MEASURES = sorted(registry())
-COUNTED = [name for name in MEASURES if not registry()[name].on_device]
-SPACES = ("lm-tiny", "encoder-small", "seq2seq-small")
-
-
-def drawn(name: str) -> list[Architecture]:
-    space = load_space(name)
-    return [space.sample(random.Random(seed)) for seed in range(4)]
-
-
-def written(kind: MeasureKind) -> list[str]:
-    """The ways to name it."""
-    if not kind.on_device:
-        return [kind.name]
-    return [f"{kind.name}:cpu", *(f"{kind.name}:cpu:{phase}" for phase in kind.phases[1:])]
-
-
-@pytest.mark.parametrize("name", MEASURES)
-def test_names_and_values_come_back_as_they_were_written(name: str) -> None:
-    kind = registry()[name]
-    for text in written(kind):
-        measure = parse_measure(text, {})
-        assert measure.name == text and measure.declared is kind and not measure.is_quality
-        assert kind.label in measure.label and measure.maximise == kind.maximise
-        for value in (0.0, 1.0, 12.3456, 1234.5, 98_765_432.1):
-            low, high = (parse_limit(f"{text}={kind.show_bound(value, above)}", {}).value for above in (True, False))
-            assert low <= value <= high and high - low <= 1
-            assert kind.show(value)
-    assert all(unit == unit.lower() for unit in kind.units)
-
-
-@pytest.mark.parametrize("name", COUNTED)
-@pytest.mark.parametrize("space", SPACES)
-def test_one_and_many_prices_agree(name: str, space: str) -> None:
-    kind, archs = registry()[name], drawn(space)
-    at = PriceConditions(archs[0].context)
-    known = [arch for arch in archs if not kind.why_not(arch)]
-    prices = Prices({}, at.seq_len)
-    assert kind.price_many(known, at).tolist() == [kind.price(arch, at) for arch in known]
-    assert all(price >= 0 for price in kind.price_many(known, at))
-    assert [name in prices.all_of(arch) for arch in archs] == [arch in known for arch in archs]
-    if known:
-        model = Transformer(known[0], seed=0)
-        assert kind.price_model(model, at) == kind.price(known[0], at), "a model that was not compressed"
-    assert prices.unmeasured_shares([Measure(name)], archs).max() == 0 or kind.partly_unmeasured
-
+globals().update(suites(MeasureContract, *registry()))
 
 PLUGIN = '''
 from nas.core.measures import MeasureKind

@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 
+from nas.testing.examples import all_kinds, space_data, space_facts, valid_configs
 from search_spaces import Architecture, load_space
 from search_spaces import registry as kinds
 from search_spaces.files.loader import space_from_data
@@ -15,7 +16,6 @@ from supernet.batch import Batch
 from supernet.compression.calibration import calibrate
 from supernet.compression.quantised import DYNAMIC, STATIC, Quantisation, dequantised, quantise
 from supernet.pretrained import load_model, save_model
-from tests.contracts.examples import all_kinds, space_data, space_facts, valid_configs
 from tests.parity import batch as inputs_of
 
 SCHEMES = {DYNAMIC: 0.1, STATIC: 0.3, Quantisation(scheme="int4", group=32): 0.7}

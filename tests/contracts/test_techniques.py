@@ -10,6 +10,7 @@ import pytest
 
 from nas.stages.compress.techniques import make_technique, techniques
 from nas.stages.export import formats
+from nas.testing import TechniqueContract
 from search_spaces import InputError, plugins
 from tests.nas.runs import nas
 
@@ -47,13 +48,29 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         cache.cache_clear()
 
 
-@pytest.mark.parametrize("name", techniques())
-def test_a_declaration_is_complete(name: str) -> None:
-    technique = techniques()[name]
-    assert technique.help and not technique.help.endswith(".") and technique.name == name
-    assert all(field.description for field in technique.model_fields.values())
-    assert set(technique.options) <= set(technique.model_fields)
-    assert technique.value is None or technique.value in technique.model_fields
+class TestInt4(TechniqueContract):
+    name = "int4"
+
+
+class TestInt8(TechniqueContract):
+    name = "int8"
+
+
+class TestProductQuantise(TechniqueContract):
+    name, value, wrong = "product-quantise", 4, 0
+
+
+class TestPrune(TechniqueContract):
+    name, value, wrong = "prune", 0.5, 1.5
+
+
+class TestPruneHeads(TechniqueContract):
+    name, value, wrong = "prune-heads", 0.5, 1.5
+
+
+def test_every_technique_is_tried_here() -> None:
+    tried = {each.name for each in TechniqueContract.__subclasses__() if each.__module__ == __name__}
+    assert tried == set(techniques())
 
 
 def test_a_technique_of_the_user_s_has_options_on_the_command_line(outside: Path, capsys: Any) -> None:

@@ -71,7 +71,7 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "unknown kind": (
         put("decoder", 0, "mixer", "kind", value="x"), "decoder.0.mixer.kind: unknown kind 'x'; installed: "),
     "kind that is a number": (put("head", "kind", value=3), "head.kind: 3 is not the name of a block kind"),
-    "kind of another role": (put("head", "kind", value="ffn"), "head.kind: ffn is a ffn; allowed: classifier"),
+    "kind of another role": (put("head", "kind", value="ffn"), "head.kind: ffn is a ffn; allowed: adaptive_softmax"),
     "head of another family": (
         put("head", value={"kind": "features", "pooler": False}), "head.kind: features returns no token logits"),
     "unknown dim": (

@@ -42,7 +42,7 @@ def test_stopped_and_resumed_is_the_same(subnet: Subnet, capsys: Any, monkeypatc
     argv, out = ["compress", "a/big", *WAYS[suffix]], Path(f"runs/a/subnets/big-{suffix}")
     for at in (1, 3, 3) if suffix == "pruned" else (2,):  # of the steps that are left
         code, said, _ = stopped(capsys, monkeypatch, argv, at)
-        assert code == 130 and "run the same command again to resume" in said
+        assert code == 130 and "rerun the same command to resume" in said
         assert not out.exists()
     assert nas(capsys, *argv)[::2] == (0, "")
     assert (out / WEIGHTS).read_bytes() == (Path("whole") / WEIGHTS).read_bytes()

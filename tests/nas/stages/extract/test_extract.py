@@ -93,7 +93,7 @@ def test_ways_to_choose(families: Path, capsys: Any) -> None:
     assert code == 0 and "unchanged" in out and f"nas retrain runs/lm/subnets/{key[:12]}" in out
     assert "cannot be combined" in refused(capsys, "extract", "lm", "--knee", "--all-pareto")
     assert "--max params=" in refused(capsys, "extract", "lm", "--max", "params=3")
-    assert "note: 8 architectures" in nas(capsys, "extract", "lm", "--top", "99")[1]
+    assert "note: only 8 architectures exist" in nas(capsys, "extract", "lm", "--top", "99")[1]
 
 
 def test_a_run_that_was_not_searched_says_so(here: Path, finished: Any, capsys: Any) -> None:

@@ -107,7 +107,7 @@ def test_stopping_and_waiting(capsys, monkeypatch) -> None:
     assert code == 0 and "a-phone: carry a file" in out
     monkeypatch.setattr(Bench, "time", raising(Stopped()))
     code, out, _ = nas(capsys, "measure", "first/a", "--device", "made-up")
-    assert code == 130 and "run the same command again to resume" in out
+    assert code == 130 and "rerun the same command to resume" in out
     assert not Subnet.open(str(subnet.path)).facts.measured
 
 

@@ -185,7 +185,7 @@ def test_latency_of_an_architecture_part_by_part(capsys) -> None:
 
 @pytest.mark.parametrize(("arguments", "says"), [
     (["profile", "fridge", "--space", "lm-tiny"], "'fridge' is unknown; allowed"),
-    (["profile", "made-up.yaml"], "--space: is needed"),
+    (["profile", "made-up.yaml"], "--space: is missing"),
     (["profile", "made-up.yaml", "--space", "lm-tiny", "--budget", "soon"], "'soon' is not allowed; allowed: a time"),
     (["profile", "made-up.yaml", "--space", "lm-tiny", "--phase", "warm"], "allowed: prefill, decode"),
     (["profile", "made-up.yaml", "--space", "encoder-small", "--phase", "decode"], "do not decode"),

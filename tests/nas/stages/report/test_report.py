@@ -270,6 +270,6 @@ def test_a_damaged_file_is_one_sentence(full, capsys, path, content):
 def test_where_a_report_cannot_go(full, capsys):
     full()
     assert "is not a run" in refused(capsys, "report", "b")
-    assert "no file" in refused(capsys, "report", "a", "--out", "runs")
+    assert "is not a file name" in refused(capsys, "report", "a", "--out", "runs")
     Path("taken").write_text("", "utf-8")
     assert "cannot be written" in refused(capsys, "report", "a", "--out", "taken/page.html")

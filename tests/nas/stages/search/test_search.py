@@ -140,7 +140,7 @@ def test_more_goes_on_and_another_question_is_refused(searchable: RunDir, capsys
     assert code == 0 and "resuming after 24 of 30 trials" in out
     assert rows()[:24] == before and len(rows()) == 30
     says = refused(capsys, "search", "a", "--seed", "3", "--device", "two")
-    assert "seed is 0 in the search, requested: 3" in says and "start over with --fresh" in says
+    assert "seed is 0 in the search, requested: 3" in says and "restart with --fresh" in says
     assert "devices is one in the search, requested: two" in says
     assert "has not been searched; --more resumes" in _refused_after_moving(capsys)
 

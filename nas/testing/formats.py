@@ -1,0 +1,80 @@
+"""What every export format promises."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nas.core.progress import StageProgress
+from nas.core.subnet import Subnet
+from nas.stages.export import formats
+from nas.stages.export.request import ExportRequest
+from nas.stages.export.run import RECORD, run
+from nas.stages.export.shipment import Shipment
+from nas.testing.parity import randomised
+from nas.testing.small_subnets import SPACES, ship, space
+from supernet import Transformer, extract
+
+FAMILIES = tuple(SPACES)
+
+
+def padded(shipment: Shipment, real: int) -> tuple[torch.Tensor, ...]:
+    """One sequence of the whole length, padding behind so many tokens where that can be said."""
+    tokens = torch.arange(shipment.length)[None] % shipment.arch.vocab_size
+    given = {"attention_mask": (tokens < real).long(), "token_type_ids": torch.zeros_like(tokens)}
+    return tuple(given.get(name, tokens).contiguous() for name in shipment.names)
+
+
+class FormatContract:
+    """Set `name` to that of your format."""
+
+    name: str
+    n_subnets = 2
+    """Architectures of each family that are exported."""
+
+    @property
+    def format(self) -> Any:
+        """The module of the format under test."""
+        return formats.get(self.name)
+
+    def usable(self) -> Any:
+        """The same; skips the test where something is missing."""
+        if self.format.missing():
+            pytest.skip(self.format.missing())
+        return self.format
+
+    def test_it_holds_what_the_contract_says(self) -> None:
+        found = self.format
+        assert found.__doc__ and found.HELP and isinstance(found.DYNAMIC, bool) and isinstance(found.INT8, bool)
+        assert callable(found.write) and callable(found.load)
+        missing = found.missing()
+        assert missing is None or "\n" not in missing
+
+    @pytest.mark.parametrize("family", FAMILIES)
+    def test_what_is_written_computes_the_same(self, family: str, tmp_path: Path) -> None:
+        found, rng = self.usable(), random.Random(f"formats {family}")
+        net = randomised(space(family))
+        for i in range(self.n_subnets):
+            subnet = ship(extract(net, net.space.sample(rng)), tmp_path / f"subnet-{i}")
+            done = run(ExportRequest(str(subnet.path), self.name), StageProgress())
+            assert done.record["largest_difference"] <= done.record["tolerance"] == getattr(found, "TOLERANCE", 1e-4)
+            assert {RECORD, *done.record["files"]} == {path.name for path in done.folder.iterdir()}
+            assert done.record["bytes"] > 0 and Subnet.open(str(subnet.path)).facts.exports[self.name] == done.record
+        shipment = Shipment(subnet, subnet.arch.context, False)
+        call = found.load(shipment, done.folder)
+        for real in (shipment.length, shipment.length // 2, 1):
+            inputs = padded(shipment, real)
+            with torch.no_grad():
+                assert torch.allclose(call(inputs), shipment.module(*inputs), atol=1e-5)
+
+    def test_int8_is_judged_by_the_loss(self, tmp_path: Path) -> None:
+        if not self.usable().INT8:
+            pytest.skip("for formats with int8")
+        subnet = ship(Transformer(space("lm").smallest(), seed=0), tmp_path / "small")
+        done = run(ExportRequest(str(subnet.path), self.name, int8=True, out=tmp_path / "out"), StageProgress())
+        assert done.record["plain_loss"] <= done.record["loss"] <= done.record["plain_loss"] + 0.05
+        assert done.record["most_loss_increase"] == 0.05 and "drawn" in done.record["compared_on"]
