@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from nas.testing.examples import all_kinds, space_data, valid_configs
+from nas.testing.examples import all_kinds, space_data, space_facts, valid_configs
 from search_spaces import registry as kinds
 from search_spaces.files.loader import space_from_data
 from supernet.train.ordering import order

@@ -48,6 +48,10 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         cache.cache_clear()
 
 
+class TestCacheEmbedding(TechniqueContract):
+    name = "cache-embedding"
+
+
 class TestInt4(TechniqueContract):
     name = "int4"
 
