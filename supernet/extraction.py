@@ -6,12 +6,12 @@ import torch
 
 from search_spaces.architecture import Architecture
 from search_spaces.units import plan
-from supernet.supernet import Supernet
+from supernet.store import WeightStore
 from supernet.transformer import Transformer
 
 
-def extract(net: Supernet, arch: Architecture) -> Transformer:
-    """The plain model of `arch` with the supernet's weights and training mode; its outputs equal the supernet's."""
+def extract(net: WeightStore, arch: Architecture) -> Transformer:
+    """The plain model of `arch` with the store's weights and training mode; its outputs equal the supernet's."""
     with torch.device("meta"):
         model = Transformer(arch, dropout=net.dropout)
     like = next(net.parameters())

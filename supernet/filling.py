@@ -9,12 +9,12 @@ from torch import Tensor
 
 from search_spaces.units import Step, plan
 from supernet.layout import Core, TensorEntry
-from supernet.supernet import Supernet, store_name
+from supernet.store import WeightStore, store_name
 from supernet.transformer import Transformer
 
 
 @torch.no_grad()
-def fill(net: Supernet, model: Transformer) -> None:
+def fill(net: WeightStore, model: Transformer) -> None:
     """Write the weights of a plain model to the slices that its architecture reads.
 
     Raises:
@@ -32,7 +32,7 @@ def fill(net: Supernet, model: Transformer) -> None:
                 net.get_stored(name)[window] = piece.to(net.get_stored(name))
 
 
-def _fill_core(net: Supernet, step: Step, core: Core, full: Tensor) -> Tensor:
+def _fill_core(net: WeightStore, step: Step, core: Core, full: Tensor) -> Tensor:
     """Let the factors of a full matrix be its singular vectors, so that every prefix is the best of its rank.
 
     Gives their product, as a full matrix reads it.
@@ -48,7 +48,7 @@ def _fill_core(net: Supernet, step: Step, core: Core, full: Tensor) -> Tensor:
     return (scale * one @ other.T).to(full)
 
 
-def windows(net: Supernet, step: Step, entry: TensorEntry) -> list[tuple[str, tuple[slice, ...]]]:
+def windows(net: WeightStore, step: Step, entry: TensorEntry) -> list[tuple[str, tuple[slice, ...]]]:
     """Where a plain tensor is in the store: for each of its pieces the stored tensor and the slice of it."""
     names = [store_name(step.path, step.unit, piece.name) for piece in entry.pieces]
     return [(name, piece.window(tuple(net.get_stored(name).shape))) for name, piece in zip(names, entry.pieces)]

@@ -10,7 +10,7 @@ from search_spaces import registry as kinds
 from search_spaces.architecture import Architecture
 from search_spaces.errors import InputError
 from search_spaces.units import Step, Unit, plan
-from supernet.supernet import unit_entries
+from supernet.store import unit_entries
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from nas.tasks.base import Prepared, Task
 from search_spaces import Architecture, InputError, SearchSpace
 from supernet import Supernet
 from supernet.batch import Batch
-from supernet.supernet import has_cores
+from supernet.store import has_cores
 from supernet.train.checkpoint import load_tensors
 from supernet.train.fit import Evaluate, enough_memory
 from supernet.train.recipe import Recipe

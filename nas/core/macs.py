@@ -24,7 +24,7 @@ from search_spaces.units import Unit
 from supernet.build import build_unit
 from supernet.call import Call
 from supernet.driver import run_unit
-from supernet.supernet import unit_entries
+from supernet.store import unit_entries
 
 Handle = Callable[[list[Any], list[Any], bool], int]
 """(inputs, outputs, whether bias adds count) of a traced operator -> multiply-adds."""

@@ -10,7 +10,8 @@ from torch.optim import AdamW, Muon, Optimizer
 
 from search_spaces.units import plan
 from supernet.layout import TensorEntry
-from supernet.supernet import Supernet, unit_entries
+from supernet.store import unit_entries
+from supernet.supernet import Supernet
 from supernet.train.recipe import Recipe
 from supernet.transformer import Transformer
 

@@ -8,7 +8,7 @@ import torch
 from search_spaces.files.loader import space_from_text
 from supernet import Supernet, Transformer, extract
 from supernet.filling import fill
-from supernet.supernet import has_cores
+from supernet.store import has_cores
 
 TEXT = """
 {schema_version: 1, name: cores, family: lm, vocab_size: 20, context: 8, width: [8, 12], positions: rotary,

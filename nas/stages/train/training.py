@@ -14,7 +14,7 @@ from search_spaces import InputError
 from search_spaces.files.writing import delete, whole
 from supernet import Supernet, Transformer
 from supernet.filling import fill
-from supernet.supernet import has_cores
+from supernet.store import has_cores
 from supernet.train.checkpoint import Checkpoints, save_tensors
 from supernet.train.fit import Observer, fit
 from supernet.train.opening import Opening, largest_first, opens_at

@@ -22,7 +22,7 @@ from search_spaces.block import BlockConfig
 from search_spaces.errors import InputError
 from search_spaces.kind import Facts, Value
 from search_spaces.units import Step, Unit, plan
-from supernet.supernet import unit_entries
+from supernet.store import unit_entries
 from supernet.train.ordering.bench import UnitAxis, UnitBench
 
 MOST_SUBSETS = 2000

@@ -13,7 +13,8 @@ from search_spaces.architecture import Architecture
 from supernet.batch import Batch
 from supernet.extraction import extract
 from supernet.filling import windows
-from supernet.supernet import Supernet, store_name
+from supernet.store import WeightStore, store_name
+from supernet.supernet import Supernet
 from supernet.train.ordering.bench import expand
 from supernet.train.ordering.groups import AxisGroup, TensorAxis, find_groups
 from supernet.train.ordering.scores import score_groups, score_layers
@@ -79,7 +80,7 @@ def sorted_order(group: AxisGroup, scores: Tensor) -> Tensor:
     return (parts.argsort(dim=1, descending=True, stable=True) + starts).flatten()
 
 
-def permute(net: Supernet, groups: Sequence[AxisGroup], orders: Mapping[str, Tensor], apply: Apply) -> None:
+def permute(net: WeightStore, groups: Sequence[AxisGroup], orders: Mapping[str, Tensor], apply: Apply) -> None:
     """Put the items of groups in an order, in the part of each stored tensor that they lie in."""
     for group in groups:
         for axis in group.axes:
@@ -90,7 +91,7 @@ def permute(net: Supernet, groups: Sequence[AxisGroup], orders: Mapping[str, Ten
                 apply(name, place, whole)
 
 
-def _stored(net: Supernet, axis: TensorAxis) -> Iterator[tuple[str, int, int]]:
+def _stored(net: WeightStore, axis: TensorAxis) -> Iterator[tuple[str, int, int]]:
     """The stored tensors and axes that an axis belongs to, and where the slice begins: its own, and its core's."""
     step = axis.step
     entry = next(entry for entry in net.entries(step.path, step.unit) if entry.name == axis.tensor)
@@ -101,7 +102,7 @@ def _stored(net: Supernet, axis: TensorAxis) -> Iterator[tuple[str, int, int]]:
         yield store_name(step.path, step.unit, core.right), 1 if core.transposed else 0, 0
 
 
-def permute_stored(net: Supernet) -> Apply:
+def permute_stored(net: WeightStore) -> Apply:
     """Permutes tensors of the store in place."""
     @torch.no_grad()
     def apply(name: str, axis: int, entries: Tensor) -> None:

@@ -15,7 +15,7 @@ from search_spaces.units import plan
 from supernet.batch import Batch
 from supernet.declared import Product, declared_matrices
 from supernet.layout import TensorEntry
-from supernet.supernet import unit_entries
+from supernet.store import unit_entries
 from supernet.train.losses import label_loss, labelled
 from supernet.train.ordering.groups import WIDTH, AxisGroup
 from supernet.transformer import Transformer
