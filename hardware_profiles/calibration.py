@@ -51,12 +51,12 @@ def calibrate(model: LatencyModel, archs: Sequence[Architecture], ms: Floats, ph
         sums[i, 0] = 1.0
         for step, again in uses(arch, phase):
             sums[i, 1 + groups.index(group(step.unit, again))] += model.row(step.unit, phase).ms
-    found = _fit(sums, ms)
+    fit = _fit(sums, ms)
     left_out = [_fit(np.delete(sums, i, axis=0), np.delete(ms, i)) @ sums[i] / ms[i] - 1
                 for i in range(len(archs) if len(archs) > 1 else 0)]  # no degrees of freedom with a single model
     error = float(np.sqrt(np.mean(np.square(left_out)))) if left_out else 0.0
-    scales = {name: float(value) for name, value in zip(groups, found[1:])}
-    return Calibration(overhead_ms=float(found[0]), scales=scales, common=_common(sums, ms), error=error, n=len(archs))
+    scales = {name: float(value) for name, value in zip(groups, fit[1:])}
+    return Calibration(overhead_ms=float(fit[0]), scales=scales, common=_common(sums, ms), error=error, n=len(archs))
 
 
 def calibrated(stored: Stored, table: PriceTable, measured: Sequence[MeasuredModel], phase: str) -> Stored:
@@ -66,17 +66,17 @@ def calibrated(stored: Stored, table: PriceTable, measured: Sequence[MeasuredMod
     Every space is fitted again, because prices may have changed since its models were measured.
     """
     model = LatencyModel(stored, table)
-    mine = [each for each in measured if each.phase == phase]
+    mine = [entry for entry in measured if entry.phase == phase]
     by_space = dict(stored.by_space)
-    for space in dict.fromkeys(each.space for each in mine):
-        found = _calibrate(model, [each for each in mine if each.space == space])
-        by_space[space] = {**by_space.get(space, {}), phase: found}
+    for space in dict.fromkeys(entry.space for entry in mine):
+        calibration = _calibrate(model, [entry for entry in mine if entry.space == space])
+        by_space[space] = {**by_space.get(space, {}), phase: calibration}
     return stored.model_copy(update={"by_space": by_space, "calibration": {**stored.calibration,
                                                                            phase: _calibrate(model, mine)}})
 
 
 def _calibrate(model: LatencyModel, measured: Sequence[MeasuredModel]) -> Calibration:
-    return calibrate(model, [each.arch for each in measured], np.array([each.ms for each in measured]),
+    return calibrate(model, [entry.arch for entry in measured], np.array([entry.ms for entry in measured]),
                      measured[0].phase)
 
 
@@ -85,7 +85,7 @@ def to_csv(measured: Sequence[MeasuredModel]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_COLUMNS)
-    writer.writerows([each.phase, each.space, f"{each.ms:.6g}", each.arch.to_json()] for each in measured)
+    writer.writerows([entry.phase, entry.space, f"{entry.ms:.6g}", entry.arch.to_json()] for entry in measured)
     return out.getvalue()
 
 

@@ -101,12 +101,12 @@ class Device(_DeviceModel):
             raise ValueError(f"kind {kind!r} is not allowed; allowed: {', '.join(transports.names())}")
         given = {name: value for name, value in settings.items() if name != "kind"}
         try:
-            made = transports.get(str(kind)).SETTINGS.model_validate(given, context=info.context)
-            return {"kind": kind, **made.model_dump()}
+            validated = transports.get(str(kind)).SETTINGS.model_validate(given, context=info.context)
+            return {"kind": kind, **validated.model_dump()}
         except ValidationError as error:
             fault = error.errors()[0]
-            says = fault["msg"].removeprefix("Value error, ")
-            raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {says}") from None
+            message = fault["msg"].removeprefix("Value error, ")
+            raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {message}") from None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Device:
@@ -155,14 +155,14 @@ def load_profile(name_or_path: str | Path) -> Device:
     path = Path(name_or_path)
     shipped = SHIPPED / f"{name_or_path}.yaml"
     if path.suffix in (".yaml", ".yml"):
-        found = path
+        source = path
     elif "/" not in str(name_or_path) and shipped.is_file():
-        found = shipped
+        source = shipped
     else:
         hint = did_you_mean(str(name_or_path), shipped_devices())
         raise InputError("device", f"{str(name_or_path)!r} is unknown; allowed: a path to a YAML file, or "
                                    f"{', '.join(shipped_devices())}{hint}")
-    return parse_device(read_text(found, most=MOST_YAML_BYTES), str(found))
+    return parse_device(read_text(source, most=MOST_YAML_BYTES), str(source))
 
 
 @lru_cache(maxsize=256)

@@ -151,10 +151,10 @@ class LatencyModel:
 
     def row(self, unit: Unit, phase: str) -> PriceRow:
         """The price of a unit. Raises InputError if it has none."""
-        found = self.table.get((phase, unit))
-        if found is None:
+        price = self.table.get((phase, unit))
+        if price is None:
             raise InputError(self.name, self._unknown(unit, phase))
-        return found
+        return price
 
     def calibration(self, phase: str, arch: Architecture) -> Calibration:
         """The calibration of an architecture: that of the first profiled space that contains all its units, else that
@@ -261,11 +261,11 @@ class _Book:
         if any(layer.between is not None for layers in arch.stacks.values() for layer in layers):
             return [self._place(step.unit) + again * len(self.index) for step, again in uses(arch, self.phase)]
         ends = _ENDS(arch)
-        found = self.ends_of.get(ends)
-        if found is None:
+        positions = self.ends_of.get(ends)
+        if positions is None:
             steps = phase_steps(arch, self.phase)
-            found = self.ends_of[ends] = [self._place(step.unit) for step in steps if step.layer < 0]
-        places, around = found.copy(), _AROUND(arch)
+            positions = self.ends_of[ends] = [self._place(step.unit) for step in steps if step.layer < 0]
+        places, around = positions.copy(), _AROUND(arch)
         for stack in ("encoder", "decoder") if self.phase == "prefill" else ("decoder",):
             layers = getattr(arch, stack)
             if not layers:
@@ -293,20 +293,20 @@ class _Book:
                 known[id(block)] = (block, self._place(step.unit))  # keeps the block, so its address stays unique
 
     def _place(self, unit: Unit) -> int:
-        found = self.index.get(unit)
-        if found is None:
+        position = self.index.get(unit)
+        if position is None:
             raise InputError(self.model.name, self.model._unknown(unit, self.phase))
-        return found
+        return position
 
 
 def uses(arch: Architecture, phase: str) -> list[tuple[Step, bool]]:
     """The steps a phase runs, and whether an earlier layer has used the same weights."""
     seen: set[str] = set()
-    found = []
+    pairs = []
     for step in phase_steps(arch, phase):
-        found.append((step, step.layer >= 0 and step.path in seen))
+        pairs.append((step, step.layer >= 0 and step.path in seen))
         seen.add(step.path)
-    return found
+    return pairs
 
 
 def phase_steps(arch: Architecture, phase: str) -> tuple[Step, ...]:

@@ -27,8 +27,8 @@ def check_latencies(where: str, ms: npt.ArrayLike, least: int = LEAST_ROWS) -> F
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if bad.size:
         others = f" (and {bad.size - 1} more of {values.size} rows)" if bad.size > 1 else ""
-        found = f"the latency of row {bad[0] + 1} is {values[bad[0]]:g} ms{others}"
-        raise InputError(where, f"{found}; a latency is a finite number above 0")
+        problem = f"the latency of row {bad[0] + 1} is {values[bad[0]]:g} ms{others}"
+        raise InputError(where, f"{problem}; a latency is a finite number above 0")
     if values.size < least:
         raise InputError(where, f"{values.size} rows of measurements are too few; at least {least} are needed")
     if values.size > 1 and np.ptp(values) <= 1e-9 * values.max():
@@ -97,13 +97,13 @@ def chance_of_dependence(features: Floats, ms: Floats) -> float:
 def contradictions(features: Floats, ms: Floats, tolerance: float) -> list[tuple[int, int]]:
     """Pairs of rows with equal features whose latencies differ by more than this share; the worst of each."""
     _, group = np.unique(features, axis=0, return_inverse=True)
-    found = []
+    faults = []
     for number in np.flatnonzero(np.bincount(group.ravel()) > 1):
         rows = np.flatnonzero(group.ravel() == number)
         low, high = rows[np.argmin(ms[rows])], rows[np.argmax(ms[rows])]
         if ms[high] > ms[low] * (1 + tolerance):
-            found.append((int(low), int(high)))
-    return found
+            faults.append((int(low), int(high)))
+    return faults
 
 
 def numbers(where: str, what: str, values: npt.ArrayLike | Sequence[object], n_axes: int) -> Floats:

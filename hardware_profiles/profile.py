@@ -114,7 +114,7 @@ def load_device(name_or_path: str) -> Device:
 
 def stored_names() -> tuple[str, ...]:
     """Names of the profiles in `runs/profiles`."""
-    return tuple(sorted(each.parent.name for each in ROOT.glob("*/profile.yaml")))
+    return tuple(sorted(file.parent.name for file in ROOT.glob("*/profile.yaml")))
 
 
 def measured_folder(profile_or_path: str | Path) -> Path:
@@ -123,18 +123,18 @@ def measured_folder(profile_or_path: str | Path) -> Path:
     Raises:
         InputError: the device is known but not profiled, or there is no such device.
     """
-    asked, folder, known = str(profile_or_path), folder_of(profile_or_path), stored_names()
+    requested, folder, known = str(profile_or_path), folder_of(profile_or_path), stored_names()
     if (folder / "profile.yaml").is_file():
         return folder
     here = f"; profiles here: {', '.join(known)}" if known else ""
-    if asked in shipped_devices() or Path(asked).suffix in (".yaml", ".yml"):
-        command = Command("profile", asked, space="SPACE")
-        raise InputError(asked, f"has no measured profile{here}; create one with {command}")
-    if folder != named_folder(asked):
-        raise InputError(asked, f"is not a profile folder: it contains no profile.yaml{here}; create one there with "
-                                f"{Command('profile', 'DEVICE', space='SPACE', out=asked)}")
-    raise InputError(asked, "is unknown: not a measured profile, a shipped device or a YAML file"
-                            f"{did_you_mean(asked, (*known, *shipped_devices()))}{here}; shipped devices: "
+    if requested in shipped_devices() or Path(requested).suffix in (".yaml", ".yml"):
+        command = Command("profile", requested, space="SPACE")
+        raise InputError(requested, f"has no measured profile{here}; create one with {command}")
+    if folder != named_folder(requested):
+        raise InputError(requested, f"is not a profile folder: it contains no profile.yaml{here}; create one "
+                                    f"there with {Command('profile', 'DEVICE', space='SPACE', out=requested)}")
+    raise InputError(requested, "is unknown: not a measured profile, a shipped device or a YAML file"
+                            f"{did_you_mean(requested, (*known, *shipped_devices()))}{here}; shipped devices: "
                             f"{', '.join(shipped_devices())}")
 
 
@@ -173,13 +173,13 @@ def differences(stored: Stored, today: Mapping[str, str], device: Device) -> lis
     Args:
         today: current versions and processor; empty if unknown.
     """
-    found = []
+    lines = []
     for name, now in today.items():
         before = stored.recorded.get(name)
         if before is not None and before != now:
-            found.append(f"measured with {name} {before}, this is {now}")
+            lines.append(f"measured with {name} {before}, this is {now}")
     for name in ("runtime", "threads", "precision", "batch"):
         before, now = getattr(stored.device, name), getattr(device, name)
         if before != now:
-            found.append(f"measured with {name} {before}, the device file says {now}")
-    return found
+            lines.append(f"measured with {name} {before}, the device file says {now}")
+    return lines

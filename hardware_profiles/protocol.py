@@ -149,10 +149,10 @@ def _order(names: list[str], reference: str, often: Mapping[str, int], rng: rand
 def summarise(lines: Iterable[Mapping[str, Any]], reference: str) -> dict[str, Timing]:
     """The timing of every workload in the rounds, corrected for drift."""
     samples = [(str(name), float(seconds)) for line in lines for name, seconds in line["seconds"]]
-    found: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = {}
     for (name, seconds), factor in zip(samples, drift(samples, reference)):
-        found.setdefault(name, []).append(1e3 * seconds / factor)
-    return {name: _timing(values) for name, values in found.items()}
+        times.setdefault(name, []).append(1e3 * seconds / factor)
+    return {name: _timing(values) for name, values in times.items()}
 
 
 def drift(samples: list[tuple[str, float]], reference: str) -> list[float]:
@@ -201,8 +201,8 @@ def random_inputs(described: Iterable[Mapping[str, Any]], seed: int = 0) -> list
     import numpy as np
 
     rng = np.random.default_rng(seed)
-    return [rng.integers(0, each["high"], each["shape"]).astype(each["dtype"]) if "int" in each["dtype"]
-            else rng.standard_normal(each["shape"]).astype(each["dtype"]) for each in described]
+    return [rng.integers(0, entry["high"], entry["shape"]).astype(entry["dtype"]) if "int" in entry["dtype"]
+            else rng.standard_normal(entry["shape"]).astype(entry["dtype"]) for entry in described]
 
 
 def load_module(path: Path) -> Any:
@@ -215,7 +215,7 @@ def load_module(path: Path) -> Any:
     return module
 
 
-def peak_bytes(runtime: Any, folder: Path, first: Mapping[str, Any], each: Mapping[str, Any],
+def peak_bytes(runtime: Any, folder: Path, first: Mapping[str, Any], workload: Mapping[str, Any],
                options: dict[str, Any]) -> int:
     """Bytes by which loading and running one model raises the memory of this process, which should be new.
 
@@ -224,12 +224,12 @@ def peak_bytes(runtime: Any, folder: Path, first: Mapping[str, Any], each: Mappi
     """
     _run_twice(runtime, folder, first, options)
     before = start_peak()
-    _run_twice(runtime, folder, each, options)
+    _run_twice(runtime, folder, workload, options)
     return peak_so_far() - before
 
 
-def _run_twice(runtime: Any, folder: Path, each: Mapping[str, Any], options: dict[str, Any]) -> None:
-    run = runtime.load(str(folder / each["file"]), random_inputs(each["inputs"]), options)
+def _run_twice(runtime: Any, folder: Path, workload: Mapping[str, Any], options: dict[str, Any]) -> None:
+    run = runtime.load(str(folder / workload["file"]), random_inputs(workload["inputs"]), options)
     run()
     run()
 
@@ -268,12 +268,12 @@ def main(folder: Path, emit: Callable[[dict[str, Any]], None], runtime_file: Pat
     emit({"schema_version": SCHEMA_VERSION, "job": job.get("key"), "versions": runtime.versions(),
           "machine": machine()})
     if job.get("memory_of"):
-        each = next(each for each in job["workloads"] if each["name"] == job["memory_of"])
-        peak = peak_bytes(runtime, folder, job["workloads"][0], each, options)
-        emit({"peak_of": each["name"], "peak_bytes": peak})
+        workload = next(workload for workload in job["workloads"] if workload["name"] == job["memory_of"])
+        peak = peak_bytes(runtime, folder, job["workloads"][0], workload, options)
+        emit({"peak_of": workload["name"], "peak_bytes": peak})
         return
-    workloads = {each["name"]: runtime.load(str(folder / each["file"]), random_inputs(each["inputs"]), options)
-                 for each in job["workloads"]}
+    workloads = {entry["name"]: runtime.load(str(folder / entry["file"]), random_inputs(entry["inputs"]), options)
+                 for entry in job["workloads"]}
     rounds(workloads, job["reference"], Protocol(**job["protocol"]), emit, before)
 
 
@@ -309,7 +309,7 @@ def machine() -> dict[str, str]:
     """Processor model, frequency governor and operating system."""
     import platform
 
-    found = {"system": f"{platform.system()} {platform.machine()}", "python": platform.python_version(),
+    facts = {"system": f"{platform.system()} {platform.machine()}", "python": platform.python_version(),
              "cpu": platform.processor() or platform.machine()}
     paths = {"cpu": "/proc/cpuinfo", "governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"}
     for name, path in paths.items():
@@ -319,8 +319,8 @@ def machine() -> dict[str, str]:
             continue
         lines = [line.split(":", 1)[1].strip() for line in text.splitlines()
                  if line.startswith(("model name", "Model"))]
-        found[name] = (lines or [found["cpu"]])[0] if name == "cpu" else text.strip()
-    return found
+        facts[name] = (lines or [facts["cpu"]])[0] if name == "cpu" else text.strip()
+    return facts
 
 
 def hold_lease(seconds: float, done: Callable[[], bool]) -> None:

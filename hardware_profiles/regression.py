@@ -203,8 +203,8 @@ def fit(
         raise InputError(WHERE, "every feature has the same value in all rows, so nothing can be learned; measure "
                                 "other architectures")
     check_dependence(WHERE, table, target)
-    found = [_member(table, target, counts, factors) for factors in range(MOST_FACTORS + 1)]
-    regressor = _averaged(tuple(names), table, target, counts, found)
+    members = [_member(table, target, counts, factors) for factors in range(MOST_FACTORS + 1)]
+    regressor = _averaged(tuple(names), table, target, counts, members)
     guess = float(np.average(np.abs(np.median(target) / target - 1), weights=counts))
     if regressor.error >= guess:
         raise InputError(WHERE, f"the latency does not depend on the architecture: left-out rows are missed by "
@@ -239,19 +239,19 @@ def _member(table: Floats, ms: Floats, counts: Floats, factors: int) -> _Fitted:
 
 
 def _averaged(
-    names: tuple[str, ...], table: Floats, ms: Floats, counts: Floats, found: Sequence[_Fitted]
+    names: tuple[str, ...], table: Floats, ms: Floats, counts: Floats, candidates: Sequence[_Fitted]
 ) -> Regressor:
     """Members weighted by their leave-one-out errors, with deviations that contain two thirds of the left-out rows."""
-    errors = np.array([np.average(np.abs(np.exp(one.left_out) / ms - 1), weights=counts) for one in found]) + 1e-12
+    errors = np.array([np.average(np.abs(np.exp(one.left_out) / ms - 1), weights=counts) for one in candidates]) + 1e-12
     shares = (errors.min() / errors) ** _SHARPNESS
     shares = np.where(shares < _LEAST_SHARE * shares.sum(), 0.0, shares)
     shares /= shares.sum()
-    logs, variances = np.stack([one.left_out for one in found]), np.stack([one.variance for one in found])
+    logs, variances = np.stack([one.left_out for one in candidates]), np.stack([one.variance for one in candidates])
     middle, deviation = _mixed(shares[:, None], logs, variances)
     members = [
         Member(share=share, terms=one.terms, coefs=tuple(one.coefs), theta=tuple(one.process.theta),
                target=tuple(one.process.target), noise=tuple(one.process.noise))
-        for share, one in zip(shares.tolist(), found) if share > 0
+        for share, one in zip(shares.tolist(), candidates) if share > 0
     ]
     return Regressor(
         schema_version=1, names=names, features=tuple(map(tuple, table.tolist())), members=tuple(members),

@@ -141,8 +141,8 @@ class Architecture:
         data = _table(data, "")
         version = data.pop("schema_version", None)
         if version != SCHEMA_VERSION or isinstance(version, bool):
-            says = f"{shown(version)}; this version reads {SCHEMA_VERSION}"
-            raise InputError("architecture", [Fault("schema_version", says)])
+            message = f"{shown(version)}; this version reads {SCHEMA_VERSION}"
+            raise InputError("architecture", [Fault("schema_version", message)])
         parsed: dict[str, Any] = {}
         for name, value in data.items():
             if name in ("encoder", "decoder"):
@@ -191,8 +191,8 @@ def _read_block(data: object, where: str) -> BlockConfig:
         raise InputError("architecture", [Fault(f"{where}.kind", f"{shown(kind)} is not the name of a block kind")])
     for name, value in table.items():
         if not isinstance(value, (int, float, bool, str)):
-            says = f"{shown(value)} is not a number, string or boolean"
-            raise InputError("architecture", [Fault(f"{where}.{name}", says)])
+            message = f"{shown(value)} is not a number, string or boolean"
+            raise InputError("architecture", [Fault(f"{where}.{name}", message)])
     return BlockConfig.of(kind, table)
 
 
@@ -200,8 +200,8 @@ def _read_layer(data: object, where: str) -> Layer:
     table = _table(data, where)
     unknown = sorted(set(table) - set(_LAYER))
     if unknown:
-        says = f"unknown key; allowed: {', '.join(_LAYER)}"
-        raise InputError("architecture", [Fault(f"{where}.{unknown[0]}", says)])
+        message = f"unknown key; allowed: {', '.join(_LAYER)}"
+        raise InputError("architecture", [Fault(f"{where}.{unknown[0]}", message)])
     read: dict[str, Any] = {}
     for role in _LAYER:
         if role in table or role in ("mixer", "ffn"):

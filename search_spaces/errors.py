@@ -55,9 +55,9 @@ class Setting(str):
 
     def __new__(cls, option: str, key: str, value: object) -> Setting:
         """See str."""
-        made = super().__new__(cls, f"{option} {key}={value}")
-        made.parts = (option, key, str(value))
-        return made
+        setting = super().__new__(cls, f"{option} {key}={value}")
+        setting.parts = (option, key, str(value))
+        return setting
 
     parts: tuple[str, str, str]
 
@@ -86,7 +86,7 @@ class Command:
             object.__setattr__(self, key, value)
 
     def __str__(self) -> str:
-        arguments = [str.__str__(each) if isinstance(each, str) else str(each) for each in self.arguments]
+        arguments = [str.__str__(value) if isinstance(value, str) else str(value) for value in self.arguments]
         data = {"command": self.name, "arguments": arguments, "options": self.options}
         return f"{_OPEN}{json.dumps(data, default=str)}{_CLOSE}"
 
@@ -101,8 +101,8 @@ def with_references(text: str, option: Callable[[str], str] = lambda name: name,
                     setting: Callable[[str, str, str], str] = lambda option, key, value: f"{option} {key}={value}",
                     ) -> str:
     """A text whose options, settings and commands are written out; by default for a Python program."""
-    def written(found: re.Match[str]) -> str:
-        data = json.loads(found[1])
+    def written(match: re.Match[str]) -> str:
+        data = json.loads(match[1])
         if "option" in data:
             return option(data["option"])
         if "setting" in data:
@@ -121,7 +121,7 @@ class Fault:
 
     def __str__(self) -> str:
         text = f"{cut(self.key, MOST_SHOWN)}: {self.says}" if self.key else self.says
-        return cut(_ENDLESS.sub(lambda found: cut(found[0], MOST_SHOWN), text), MOST_SAID)
+        return cut(_ENDLESS.sub(lambda match: cut(match[0], MOST_SHOWN), text), MOST_SAID)
 
 
 def cut(text: str, most: int) -> str:
@@ -154,14 +154,14 @@ class InputError(ValueError):
         return "\n".join(f"{self.where}: {fault}" if self.where else str(fault) for fault in self.faults)
 
 
-def did_you_mean(asked: str, known: Iterable[str], n: int = 1, cutoff: float = 0.6) -> str:
+def did_you_mean(name: str, known: Iterable[str], n: int = 1, cutoff: float = 0.6) -> str:
     """A suffix for a message about an unknown name that suggests close known names; empty if there are none.
 
     Args:
         n: maximum number of names.
         cutoff: minimum similarity, from 0 to 1.
     """
-    close = difflib.get_close_matches(asked, list(known), n=n, cutoff=cutoff)
+    close = difflib.get_close_matches(name, list(known), n=n, cutoff=cutoff)
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 

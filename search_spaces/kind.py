@@ -67,8 +67,8 @@ class Facts:
 
     def pick(self, names: tuple[str, ...]) -> tuple[tuple[str, Value], ...]:
         """The named facts with their values; those of `OPTIONAL_FACTS` only where they differ from the default."""
-        found = ((name, getattr(self, name)) for name in names)
-        return tuple((name, value) for name, value in found if value != OPTIONAL_FACTS.get(name))
+        pairs = ((name, getattr(self, name)) for name in names)
+        return tuple((name, value) for name, value in pairs if value != OPTIONAL_FACTS.get(name))
 
     def as_dict(self) -> dict[str, Value]:
         """Every fact by name."""
@@ -188,9 +188,9 @@ class Dim:
 
     def needs(self, value: Value) -> tuple[str, ...]:
         """The facts and dims this spelling of the value depends on."""
-        found = self.expression(value)
+        expression = self.expression(value)
         clip = (self.at_most,) if self.at_most else ()
-        return (found[0].needs if found else ()) + clip
+        return (expression[0].needs if expression else ()) + clip
 
     def resolve(self, value: Value, known: Mapping[str, Value]) -> Value:
         """The number or word that `value` resolves to, given every fact and every earlier dim.
@@ -198,10 +198,10 @@ class Dim:
         Raises:
             ValueError: the result is not allowed; the message says why.
         """
-        found = self.expression(value)
+        parsed = self.expression(value)
         result: Any = value
-        if found:
-            expression, match = found
+        if parsed:
+            expression, match = parsed
             result = expression.value(match, *(known[name] for name in expression.needs))
             if self.type is int:
                 if result != int(result):
@@ -214,7 +214,7 @@ class Dim:
             result = min(result, known[self.at_most])
         if self.type is float and not isinstance(result, bool):
             result = float(result)
-        if found and not self.accepts_number(result):
+        if parsed and not self.accepts_number(result):
             raise ValueError(f"{value!r} is {result} here; allowed: {self.allowed}")
         return result
 
@@ -336,19 +336,19 @@ class Kind:
         """Faults of resolved `values` in an architecture with these facts."""
         values = self.filled(values)
         names = {dim.name for dim in self.dims}
-        found = [Fault(name, f"unknown dim of {self.name}; allowed: {sorted(names) or 'none'}")
-                 for name in values if name not in names]
-        found += [Fault(name, f"missing dim of {self.name}") for name in sorted(names - set(values))]
-        found += [Fault(dim.name, f"{values[dim.name]!r} is not allowed; allowed: {dim.allowed}")
-                  for dim in self.dims if dim.name in values
-                  and (not dim.accepts(values[dim.name]) or dim.expression(values[dim.name]))]
+        faults = [Fault(name, f"unknown dim of {self.name}; allowed: {sorted(names) or 'none'}")
+                  for name in values if name not in names]
+        faults += [Fault(name, f"missing dim of {self.name}") for name in sorted(names - set(values))]
+        faults += [Fault(dim.name, f"{values[dim.name]!r} is not allowed; allowed: {dim.allowed}")
+                   for dim in self.dims if dim.name in values
+                   and (not dim.accepts(values[dim.name]) or dim.expression(values[dim.name]))]
         if known.get("causal") and not self.causal:
-            found.append(Fault("", f"{self.name} is not causal and cannot be used in a decoder"))
-        if not found:
+            faults.append(Fault("", f"{self.name} is not causal and cannot be used in a decoder"))
+        if not faults:
             everything = {**known, **values}
-            says = ((rule.needs[0], rule.fault(everything)) for rule in self.rules)
-            found = [Fault(name, text) for name, text in says if text]
-        return found
+            messages = ((rule.needs[0], rule.fault(everything)) for rule in self.rules)
+            faults = [Fault(name, text) for name, text in messages if text]
+        return faults
 
 
 def match(value: object, choices: tuple[Value, ...]) -> Value | None:

@@ -71,9 +71,9 @@ def named() -> list[str]:
 
 def cached(function: Callable[[], Result]) -> Callable[[], Result]:
     """Cache a result that depends on plugins; recomputed when one is added."""
-    made = lru_cache(maxsize=1)(function)
-    _caches.append(made)
-    return made
+    cached_function = lru_cache(maxsize=1)(function)
+    _caches.append(cached_function)
+    return cached_function
 
 
 def declarations(folder: str, group: str, declaration: type[Declared],
@@ -88,21 +88,21 @@ def declarations(folder: str, group: str, declaration: type[Declared],
     Raises:
         InputError: a module cannot be imported, a declaration has faults, or two have one name.
     """
-    found: dict[str, Declared] = {}
+    by_name: dict[str, Declared] = {}
     owners: dict[str, str] = {}
-    others = [each for each in installed(group) if each.name != folder]
+    others = [source for source in installed(group) if source.name != folder]
     sources = [(folder, folder, own_declarations.read(folder)),
-               *((each.name, each.where, _namespaces(each)) for each in (*others, *files()))]
+               *((source.name, source.where, _namespaces(source)) for source in (*others, *files()))]
     for owner, where, namespaces in sources:
-        for each in _declared(namespaces, declaration):
-            if found.setdefault(each.name, each) is not each:
-                says = f"declares the kind {each.name!r}, which {owners[each.name]!r} declares already"
-                raise InputError(where, says)
-            owners.setdefault(each.name, owner)
-            wrong = list(faults(each))
+        for value in _declared(namespaces, declaration):
+            if by_name.setdefault(value.name, value) is not value:
+                message = f"declares the kind {value.name!r}, which {owners[value.name]!r} declares already"
+                raise InputError(where, message)
+            owners.setdefault(value.name, owner)
+            wrong = list(faults(value))
             if wrong:
                 raise InputError(where, wrong)
-    return found
+    return by_name
 
 
 def _namespaces(plugin: Plugin) -> list[dict[str, Any]]:
@@ -153,26 +153,26 @@ def values(package: str, group: str, declaration: type[Declared], sort: str,
     Raises:
         InputError: a module cannot be imported, a package declares nothing of the sort, or two have one name.
     """
-    found: dict[str, Declared] = {}
+    by_name: dict[str, Declared] = {}
     for plugin in extensions(package, group, lambda module: bool(_declared([vars(module)], declaration))):
         declared = _declared(_namespaces(plugin), declaration)
         if not declared and not plugin.where.startswith(f"{package}."):
             raise InputError(plugin.where, f"declares no {sort}")
-        for each in declared:
-            check(each, plugin.where)
-            if found.setdefault(each.name, each) is not each:
-                raise InputError(plugin.where, f"a {sort} {each.name} already exists; rename it")
-    return found
+        for value in declared:
+            check(value, plugin.where)
+            if by_name.setdefault(value.name, value) is not value:
+                raise InputError(plugin.where, f"a {sort} {value.name} already exists; rename it")
+    return by_name
 
 
 def by_file_name(plugins: Iterable[Plugin], sort: str) -> dict[str, ModuleType]:
     """Modules by the names of their files with dashes. Raises InputError for a name that is taken."""
-    found: dict[str, ModuleType] = {}
+    by_name: dict[str, ModuleType] = {}
     for plugin in plugins:
         name = plugin.name.rpartition(".")[2].replace("_", "-")
-        if found.setdefault(name, plugin.module) is not plugin.module:
+        if by_name.setdefault(name, plugin.module) is not plugin.module:
             raise InputError(plugin.where, f"a {sort} {name} already exists; rename the file")
-    return found
+    return by_name
 
 
 def check_holds(plugin: Plugin, names: Iterable[str], sort: str) -> None:
@@ -207,7 +207,7 @@ def _from_file(name: str) -> ModuleType:
         raise InputError(VARIABLE, f"{name} is not a file; give the path of a Python file, or remove it")
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
-    found = imported(path.stem, f"{VARIABLE}: {name}", "fix it, or remove it")
-    if Path(found.__file__ or "").resolve() != path.resolve():
+    module = imported(path.stem, f"{VARIABLE}: {name}", "fix it, or remove it")
+    if Path(module.__file__ or "").resolve() != path.resolve():
         raise InputError(f"{VARIABLE}: {name}", f"another module is named {path.stem}; rename the file")
-    return found
+    return module

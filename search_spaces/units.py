@@ -147,15 +147,15 @@ def _layer_steps(stack: str, places: Iterable[Place], facts: Facts) -> Iterator[
     shares: Sequence[float] = (1.0,)
     restores: list[list[Step]] = []
     for place in places:
-        found = product(place.blocks, shares if place.shares is None else place.shares)
+        pairs = product(place.blocks, shares if place.shares is None else place.shares)
         path = f"{stack}.{place.slot}.{place.role}"
         if place.role != "between":
-            for block, share in found:
+            for block, share in pairs:
                 yield Step(path, make_unit(place.role, block, facts, share), stack, place.layer)
             continue
         left = dict.fromkeys(shares if place.optional else ())
         restores.append([])
-        for block, share in found:
+        for block, share in pairs:
             if block.kind != SKIP:
                 yield Step(path, make_unit("between", block, facts, share), stack, place.layer)
             remains, restore = after(block, facts, share)

@@ -45,14 +45,14 @@ class MatrixPlace:
 def declared_matrices(module: nn.Module) -> dict[str, MatrixPlace]:
     """Every matrix inside a module by its full name, in the order of the modules."""
     products = _products(module)
-    found = {}
+    matrices = {}
     for prefix, inner in module.named_modules():
         for name in (*inner._parameters, *inner._buffers):
             full = f"{prefix}.{name}" if prefix else name
             product = products.get(full, Product.NONE)
             if product is not Product.NONE and getattr(inner, name) is not None:
-                found[full] = MatrixPlace(inner, name, product)
-    return found
+                matrices[full] = MatrixPlace(inner, name, product)
+    return matrices
 
 
 def check_declared(module: nn.Module, kind: str) -> None:
@@ -68,11 +68,11 @@ def check_declared(module: nn.Module, kind: str) -> None:
 
 def _products(module: nn.Module) -> dict[str, Product]:
     """Full name -> Product; declarations take precedence over the defaults, and outer modules over inner ones."""
-    found: dict[str, Product] = {}
+    products: dict[str, Product] = {}
     for prefix, inner in module.named_modules():
         for name, product in _own(inner):
-            found.setdefault(f"{prefix}.{name}" if prefix else name, product)
-    return found
+            products.setdefault(f"{prefix}.{name}" if prefix else name, product)
+    return products
 
 
 def _own(module: nn.Module) -> Iterator[tuple[str, Product]]:

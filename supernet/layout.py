@@ -142,13 +142,13 @@ def entries(module: nn.Module) -> tuple[TensorEntry, ...]:
 
 
 def _layouts(module: nn.Module) -> dict[str, Layout]:
-    found: dict[str, Layout] = {}
+    layouts: dict[str, Layout] = {}
     for prefix, inner in module.named_modules():
         declare = getattr(inner, "layouts", None)
         if callable(declare):
             dot = prefix + "." if prefix else ""
-            found |= {dot + name: layout for name, layout in declare().items()}
-    return found
+            layouts |= {dot + name: layout for name, layout in declare().items()}
+    return layouts
 
 
 def _pieces(name: str, plain_shape: tuple[int, ...], layout: Layout) -> Iterator[Piece]:

@@ -110,22 +110,22 @@ def _unpacked(tensors: dict[str, Tensor], how: Quantisation, wanted: Mapping[str
             tensors = packing.unpack(tensors, {name: tuple(wanted[name].shape) for name in getattr(how, packing.name)})
         return tensors
     except (KeyError, ValueError) as error:
-        says = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
-        raise InputError(str(folder / WEIGHTS), f"does not fit {QUANTISATION}: {says}; {REMEDY}") from None
+        reason = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+        raise InputError(str(folder / WEIGHTS), f"does not fit {QUANTISATION}: {reason}; {REMEDY}") from None
 
 
-def _difference(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> str:
+def _difference(wanted: Mapping[str, Tensor], actual: Mapping[str, Tensor]) -> str:
     """The first difference between what a model needs and what a file holds; empty if there is none.
 
     A model that was trained in double precision has all its numbers so.
     """
-    double = any(tensor.dtype == torch.float64 for tensor in found.values())
+    double = any(tensor.dtype == torch.float64 for tensor in actual.values())
     for name, need in wanted.items():
-        if name not in found:
+        if name not in actual:
             return f"{name} is missing"
-        have, kind = found[name], torch.float64 if double and need.dtype == torch.float32 else need.dtype
+        have, kind = actual[name], torch.float64 if double and need.dtype == torch.float32 else need.dtype
         if have.shape != need.shape:
             return f"{name} has the shape {list(have.shape)} instead of {list(need.shape)}"
         if have.dtype != kind:
             return f"{name} has numbers of the type {have.dtype} instead of {kind}"
-    return next((f"{name} is not a tensor of this architecture" for name in found if name not in wanted), "")
+    return next((f"{name} is not a tensor of this architecture" for name in actual if name not in wanted), "")

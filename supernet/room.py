@@ -29,7 +29,7 @@ def check_room(where: str, needed: int, what: str, device: torch.device, remedy:
 
 def tensor_bytes(tensors: Iterable[Tensor]) -> int:
     """Bytes of tensors, each counted once."""
-    return sum({id(each): each.numel() * each.element_size() for each in tensors}.values())
+    return sum({id(tensor): tensor.numel() * tensor.element_size() for tensor in tensors}.values())
 
 
 def free_bytes(device: torch.device) -> int | None:
@@ -45,8 +45,8 @@ def _reserved(device: torch.device) -> int:
 
 
 def _free_here() -> int | None:
-    found = [value for value in (_of_machine(), _of_group()) if value is not None]
-    return min(found, default=None)
+    limits = [value for value in (_of_machine(), _of_group()) if value is not None]
+    return min(limits, default=None)
 
 
 def _of_machine() -> int | None:

@@ -175,24 +175,24 @@ class SourceStep(nn.Module):
         tokens, given, *types = tensors
         parts, mask = Modules(self.part), given != 0
         memory = drive(self.encoder, parts, PassInputs(tokens, mask=mask, types=types[0] if types else None)).x
-        found: list[Tensor] = []
+        states: list[Tensor] = []
         for step in self.cross:
             state = State(tuple(memory.new_zeros(shape) for shape in state_shapes(step.unit, tokens.shape[0], 0)))
             streams = parts.residual(step).enter(memory[:, :1])  # type: ignore[operator]
             parts.call(step, streams, Call(memory=memory, memory_mask=mask, state=state, target=True))
-            found += state.tensors
-        return tuple(found)
+            states += state.tensors
+        return tuple(states)
 
 
 def _part(model: nn.Module, steps: Iterable[Step]) -> nn.Module:
     """The modules of some steps at their paths, and nothing else, so that no other weights are exported."""
-    found = nn.Module()
+    part = nn.Module()
     for path in dict.fromkeys(step.path for step in steps):
         *containers, last = path.split(".")
-        inside = found
+        inside = part
         for name in containers:
             if name not in inside._modules:
                 inside.add_module(name, nn.Module())
             inside = inside.get_submodule(name)
         inside.add_module(last, model.get_submodule(path))
-    return found
+    return part

@@ -103,18 +103,18 @@ def run(arch: Architecture, parts: UnitParts, checkpointing: bool, tokens: Tenso
                  keep_records="attention" in wanted, keep_losses="aux_loss" in wanted, recompute=checkpointing)
     if outputs is None:
         return done.x
-    found = {"logits": done.x, "features": tuple(done.features),
-             "attention": tuple(tuple(record.attention) for record in done.records),
-             "aux_loss": torch.stack(done.losses).sum() if done.losses else done.x.new_zeros(())}
-    return {name: found[name] for name in wanted}
+    results = {"logits": done.x, "features": tuple(done.features),
+               "attention": tuple(tuple(record.attention) for record in done.records),
+               "aux_loss": torch.stack(done.losses).sum() if done.losses else done.x.new_zeros(())}
+    return {name: results[name] for name in wanted}
 
 
 def _check_inputs(arch: Architecture, tokens: Tensor, target: Tensor | None, mask: Tensor | None,
                   target_mask: Tensor | None, types: Tensor | None, wanted: tuple[str, ...]) -> None:
     for ids in (tokens,) if target is None else (tokens, target):
         if ids.shape[1] > arch.context:
-            says = f"a sequence of {ids.shape[1]} tokens is longer than the context {arch.context}"
-            raise InputError("model input", says)
+            message = f"a sequence of {ids.shape[1]} tokens is longer than the context {arch.context}"
+            raise InputError("model input", message)
     if (arch.family == "seq2seq") != (target is not None):
         needs = "a source and a target" if arch.family == "seq2seq" else "one sequence"
         raise InputError("model input", f"the family {arch.family} takes {needs}")

@@ -35,8 +35,8 @@ def get(name: str) -> Any:
 
 @plugins.cached
 def _registry() -> dict[str, ModuleType]:
-    found = list(plugins.extensions(__name__, GROUP, lambda module: hasattr(module, "SUFFIX")))
-    for plugin in found:
+    modules = list(plugins.extensions(__name__, GROUP, lambda module: hasattr(module, "SUFFIX")))
+    for plugin in modules:
         compiles = COMPILES if getattr(plugin.module, "SUFFIX", "") else ()
         plugins.check_holds(plugin, (*HOLDS, *compiles), "runtime")
-    return plugins.by_file_name(found, "runtime")
+    return plugins.by_file_name(modules, "runtime")

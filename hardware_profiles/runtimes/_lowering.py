@@ -53,7 +53,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, attn_mask: Any = None, dropout_p: fl
            scale: float | None = None, enable_gqa: bool = False) -> Tensor:
     """Attention over (batch x heads, n, head_dim), the causal mask a constant, a mask of padding (batch, 1, 1, m)."""
     n, m = q.shape[-2], k.shape[-2]
-    flat_q, flat_k, flat_v = (each.reshape(-1, *each.shape[-2:]) for each in (q, k, v))
+    flat_q, flat_k, flat_v = (tensor.reshape(-1, *tensor.shape[-2:]) for tensor in (q, k, v))
     factor = torch.full((1,), q.shape[-1] ** -0.5 if scale is None else scale, dtype=q.dtype)
     scores = torch.bmm(flat_q * factor, flat_k.transpose(1, 2))
     if is_causal and m > 1:

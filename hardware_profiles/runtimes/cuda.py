@@ -30,10 +30,10 @@ def versions() -> dict[str, str]:
     """Versions that its timings depend on."""
     import torch
 
-    found = {"torch": torch.__version__, "cuda": str(torch.version.cuda)}
+    libraries = {"torch": torch.__version__, "cuda": str(torch.version.cuda)}
     if torch.cuda.is_available():
-        found["gpu"] = torch.cuda.get_device_name()
-    return found
+        libraries["gpu"] = torch.cuda.get_device_name()
+    return libraries
 
 
 def load(module: Any, inputs: Any, options: dict[str, Any]) -> Callable[[], float]:
@@ -69,7 +69,7 @@ def _moved(module: Any, inputs: Any, precision: str) -> tuple[Any, Any]:
     import torch
 
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-    placed = tuple(each.to("cuda", dtype if each.is_floating_point() else each.dtype) for each in inputs)
+    placed = tuple(tensor.to("cuda", dtype if tensor.is_floating_point() else tensor.dtype) for tensor in inputs)
     return module.to("cuda", dtype), placed
 
 

@@ -90,19 +90,19 @@ def _provider(options: dict[str, Any]) -> str:
     """The execution provider of a device, if this build of ONNX Runtime has it."""
     import onnxruntime
 
-    wanted, found = str(options.get("provider", DEFAULT_PROVIDER)), onnxruntime.get_available_providers()
-    if wanted not in found:
-        _refuse(f"the provider {wanted!r} is not available here; available: {', '.join(found)}")
+    wanted, available = str(options.get("provider", DEFAULT_PROVIDER)), onnxruntime.get_available_providers()
+    if wanted not in available:
+        _refuse(f"the provider {wanted!r} is not available here; available: {', '.join(available)}")
     return wanted
 
 
-def _refuse(says: str) -> NoReturn:
+def _refuse(message: str) -> NoReturn:
     """An error for the user: InputError if this project is installed, RuntimeError on a device without it."""
     try:
         from search_spaces.errors import InputError
     except ImportError:
-        raise RuntimeError(says) from None
-    raise InputError("onnx-runtime", says)
+        raise RuntimeError(message) from None
+    raise InputError("onnx-runtime", message)
 
 
 def compile(module: Any, inputs: Any, path: str, options: dict[str, Any]) -> dict[str, float]:
@@ -114,8 +114,8 @@ def compile(module: Any, inputs: Any, path: str, options: dict[str, Any]) -> dic
     if not hasattr(module, "open_axes"):
         return write(module, inputs, path, options["precision"])
     axes = module.open_axes()
-    flat = [each for axis in axes.values() for each in (axis if isinstance(axis, tuple) else (axis,))]
-    sizes = {name: int(given.shape[axis]) for given, each in zip(inputs, flat) for axis, size in each.items()
+    flat = [names for axis in axes.values() for names in (axis if isinstance(axis, tuple) else (axis,))]
+    sizes = {name: int(given.shape[axis]) for given, names in zip(inputs, flat) for axis, size in names.items()
              if (name := getattr(size, "__name__", ""))}
     return write(module, module.traced(), path, options["precision"], sizes, dynamic_shapes=axes)
 
@@ -182,10 +182,10 @@ def _kept_registry() -> Iterator[None]:
 
 def _bare(model: Any) -> Any:
     """The model without the exporter's source locations of nodes, which are a fifth of a small file."""
-    for each in (model.graph, *model.graph.node, *model.graph.input, *model.graph.output, *model.graph.value_info,
+    for item in (model.graph, *model.graph.node, *model.graph.input, *model.graph.output, *model.graph.value_info,
                  *model.graph.initializer, *model.functions):
-        del each.metadata_props[:]
-        each.doc_string = ""
+        del item.metadata_props[:]
+        item.doc_string = ""
     return model
 
 
@@ -198,7 +198,7 @@ def _quantise(model: Any, path: str, sizes: dict[str, int]) -> dict[str, float]:
     model = optimizer.optimize(model, input_size_limit=sys.maxsize, output_size_limit=sys.maxsize)
     macs = _macs(model, sizes)
     del model.graph.value_info[:]  # the quantiser turns the weights of a Gemm around, and old shapes would contradict
-    matrices = {each.name for each in model.graph.initializer if len(each.dims) == 2}
+    matrices = {tensor.name for tensor in model.graph.initializer if len(tensor.dims) == 2}
     stacked = [node.name for node in model.graph.node if node.op_type == "MatMul" and node.input[1] not in matrices]
     # Weights of 7 bits: with 8, sums overflow on x86 processors without VNNI. The quantiser takes weights of groups
     # as well, which ONNX Runtime then does not run. Tables of embeddings are most of a small model's file.
@@ -227,9 +227,9 @@ def _macs(model: Any, sizes: dict[str, int]) -> dict[str, float]:
             if size.dim_param in sizes or (size.dim_param and "past" in sizes):  # a mask is of past and new tokens
                 size.dim_value = sizes.get(size.dim_param, sizes.get("past", 0) + sizes.get("length", 0))
     graph = onnx.shape_inference.infer_shapes(closed, data_prop=True).graph
-    shapes = {each.name: [size.dim_value for size in each.type.tensor_type.shape.dim]
-              for each in (*graph.value_info, *graph.input, *graph.output)}
-    shapes.update({each.name: list(each.dims) for each in graph.initializer})
+    shapes = {value.name: [size.dim_value for size in value.type.tensor_type.shape.dim]
+              for value in (*graph.value_info, *graph.input, *graph.output)}
+    shapes.update({value.name: list(value.dims) for value in graph.initializer})
     return {node.name: float(math.prod(shapes[node.output[0]]) * _summed(node, shapes))
             for node in graph.node if node.op_type in PRODUCTS}
 
@@ -242,24 +242,25 @@ def _summed(node: Any, shapes: dict[str, list[int]]) -> int:
     if node.op_type == "Conv":  # weights: outputs, inputs of a group, kernel
         return math.prod(second[1:])
     if node.op_type == "Einsum":
-        equation = next(each.s.decode() for each in node.attribute if each.name == "equation").replace(" ", "")
+        attribute = next(attribute for attribute in node.attribute if attribute.name == "equation")
+        equation = attribute.s.decode().replace(" ", "")
         inputs, output = equation.split("->")
         letters = dict(zip(inputs.replace(",", ""), [*first, *second]))
         return math.prod(size for letter, size in letters.items() if letter not in output)
-    return first[-2 if any(each.name == "transA" and each.i for each in node.attribute) else -1]
+    return first[-2 if any(attribute.name == "transA" and attribute.i for attribute in node.attribute) else -1]
 
 
 def _reason(error: BaseException | None) -> str:
     """One sentence: the unsupported operator if the error names one, else the error message."""
     import re
 
-    says = " ".join(str(error).split())
+    message = " ".join(str(error).split())
     while error is not None:
         names = re.findall(r"aten(?:\.|::)(\w+)", str(error))
         if names:
             return f"the operator {names[0]} cannot be exported to ONNX; remove blocks that use it from the space"
         error = error.__cause__
-    return f"the module cannot be exported ({says[:200]})"
+    return f"the module cannot be exported ({message[:200]})"
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ def load(module: Any, inputs: Any, options: dict[str, Any]) -> Callable[[], floa
     torch.set_num_threads(int(options["threads"]))
     if options["precision"] == "bf16":
         module = module.to(torch.bfloat16)
-        inputs = tuple(each.to(torch.bfloat16) if each.is_floating_point() else each for each in inputs)
+        inputs = tuple(tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor for tensor in inputs)
     try:
         with torch.inference_mode():
             # Modules of one class share their code, and after eight of them PyTorch would silently fall back to eager
@@ -50,8 +50,8 @@ def load(module: Any, inputs: Any, options: dict[str, Any]) -> Callable[[], floa
             compiled = torch.compile(graph.forward, fullgraph=True, dynamic=False)
             compiled(*inputs)
     except Exception as error:
-        says = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise InputError("torch-compile", f"the module cannot be compiled ({says[:200]})") from error
+        message = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise InputError("torch-compile", f"the module cannot be compiled ({message[:200]})") from error
 
     def run() -> float:
         with torch.inference_mode():

@@ -30,7 +30,7 @@ def load(module: Any, inputs: Any, options: dict[str, Any]) -> Callable[[], floa
     torch.set_num_threads(int(options["threads"]))
     if options["precision"] == "bf16":
         module = module.to(torch.bfloat16)
-        inputs = tuple(each.to(torch.bfloat16) if each.is_floating_point() else each for each in inputs)
+        inputs = tuple(tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor for tensor in inputs)
 
     def run() -> float:
         with torch.inference_mode():

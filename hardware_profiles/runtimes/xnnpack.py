@@ -51,7 +51,7 @@ def load(source: str, inputs: Any, options: dict[str, Any]) -> Callable[[], floa
     import torch
 
     program = _program(source, options)
-    tensors = [torch.from_numpy(each) for each in inputs]
+    tensors = [torch.from_numpy(array) for array in inputs]
 
     def run() -> float:
         start = time.perf_counter()
@@ -66,7 +66,7 @@ def call(source: str, options: dict[str, Any]) -> Callable[[Sequence[Any]], list
     import torch
 
     program = _program(source, options)
-    return lambda inputs: [each.numpy() for each in program.forward([torch.from_numpy(each) for each in inputs])]
+    return lambda inputs: [array.numpy() for array in program.forward([torch.from_numpy(array) for array in inputs])]
 
 
 def _program(source: str, options: dict[str, Any]) -> Any:
@@ -84,9 +84,9 @@ def _set_threads(library: Any, threads: int) -> None:
                            "process")
     if not _used:
         library._unsafe_reset_threadpool(threads)
-        found = library._threadpool_get_thread_count()
-        if found != threads:
-            raise RuntimeError(f"xnnpack was set to {threads} threads but uses {found}")
+        actual = library._threadpool_get_thread_count()
+        if actual != threads:
+            raise RuntimeError(f"xnnpack was set to {threads} threads but uses {actual}")
         _used.append(threads)
 
 
@@ -190,7 +190,8 @@ def _work(node: Any) -> float:
     value = value[0] if isinstance(value, (tuple, list)) else value
     if not hasattr(value, "numel"):
         return 0.0
-    shapes = [each.meta["val"].shape for each in node.all_input_nodes if hasattr(each.meta.get("val"), "shape")]
+    values = (argument.meta.get("val") for argument in node.all_input_nodes)
+    shapes = [value.shape for value in values if hasattr(value, "shape")]
     if "convolution" in name:
         return float(value.numel() * shapes[1].numel() / shapes[1][0])
     if "addmm" in name:
@@ -203,8 +204,8 @@ def _without_kernel(program: Any) -> str:
     from executorch.extension.pybindings import portable_lib
 
     known = set(portable_lib._get_operator_names())
-    used = [each for plan in program.executorch_program.execution_plan for each in plan.operators]
-    names = (f"{each.name}.{each.overload}" if each.overload else each.name for each in used)
+    used = [operator for plan in program.executorch_program.execution_plan for operator in plan.operators]
+    names = (f"{operator.name}.{operator.overload}" if operator.overload else operator.name for operator in used)
     return next((name for name in names if name not in known), "")
 
 

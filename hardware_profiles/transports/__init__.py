@@ -46,19 +46,19 @@ def get(name: str) -> Any:
 
 @plugins.cached
 def _registry() -> dict[str, ModuleType]:
-    found = list(plugins.extensions(__name__, GROUP, lambda module: hasattr(module, "TRANSPORT")))
-    for plugin in found:
+    modules = list(plugins.extensions(__name__, GROUP, lambda module: hasattr(module, "TRANSPORT")))
+    for plugin in modules:
         plugins.check_holds(plugin, HOLDS, "transport")
-    return plugins.by_file_name(found, "transport")
+    return plugins.by_file_name(modules, "transport")
 
 
 def make(settings: Mapping[str, Any], device_name: str) -> Any:
     """The transport of what a device's YAML says under `transport`. Raises InputError for what is not allowed."""
     module = get(settings["kind"])
     try:
-        made = module.SETTINGS(**{name: value for name, value in settings.items() if name != "kind"})
+        validated = module.SETTINGS(**{name: value for name, value in settings.items() if name != "kind"})
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join(["transport", *map(str, fault["loc"])])
         raise InputError(device_name, f"{where}: {fault['msg'].removeprefix('Value error, ')}") from None
-    return module.TRANSPORT(made, device_name)
+    return module.TRANSPORT(validated, device_name)

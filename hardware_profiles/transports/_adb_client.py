@@ -32,8 +32,8 @@ class Adb:
     def choose(self) -> None:
         """Raises InputError unless exactly one device is selected and usable."""
         lines = self._call(["devices"]).splitlines()
-        found = [re.match(r"(\S+)(?:\t| +(?=no permissions))(.+)", line) for line in lines]
-        states = {each[1]: each[2] for each in found if each}
+        matches = [re.match(r"(\S+)(?:\t| +(?=no permissions))(.+)", line) for line in lines]
+        states = {match[1]: match[2] for match in matches if match}
         if not states:
             raise self._refuse("no Android device is connected; plug one in, allow USB debugging, and check with `adb "
                                "devices`")
@@ -88,7 +88,8 @@ class Adb:
             raise self._refuse(f"{self.executable} cannot be started ({error.strerror}); set transport.adb") from None
         except subprocess.TimeoutExpired:
             raise self.cut(f"no answer for {self.timeout_s:.0f} s") from None
-        output, errors = (each.decode("utf-8", "replace").replace("\r\n", "\n") for each in (done.stdout, done.stderr))
+        output, errors = (stream.decode("utf-8", "replace").replace("\r\n", "\n")
+                          for stream in (done.stdout, done.stderr))
         if done.returncode:
             last = ((errors.strip() or output.strip()).splitlines() or ["no output"])[-1]
             if re.search(_GONE, errors):
@@ -97,5 +98,5 @@ class Adb:
                 raise self._refuse(f"`adb {' '.join(words)[:60]}` ended with code {done.returncode}: {last}")
         return output
 
-    def _refuse(self, says: str) -> InputError:
-        return InputError(self.device_name, says)
+    def _refuse(self, message: str) -> InputError:
+        return InputError(self.device_name, message)

@@ -94,13 +94,13 @@ class Job:
         data = {"schema_version": measure.SCHEMA_VERSION, "runtime": self.runtime, "options": dict(self.options),
                 "seed": self.protocol.seed,
                 "reference": self.reference, "memory_of": self.memory_of,
-                "workloads": sorted((each.name, [dict(one) for one in each.inputs]) for each in self.models)}
+                "workloads": sorted((model.name, [dict(one) for one in model.inputs]) for model in self.models)}
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
     @property
     def done(self) -> bool:
         """Whether the earlier rounds are enough."""
-        names = [each.name for each in self.models]
+        names = [model.name for model in self.models]
         return not self.memory_of and not measure.due(names, self.reference, self.protocol, list(self.before))
 
     def files(self) -> list[str]:
@@ -109,12 +109,12 @@ class Job:
         A runtime may store weights next to a model, with the model's name as prefix; the folder may contain models of
         other jobs.
         """
-        found = {"job.json", "measure.py", "runtime.py"}
-        for each in self.models:
-            path = self.folder / each.file
+        names = {"job.json", "measure.py", "runtime.py"}
+        for model in self.models:
+            path = self.folder / model.file
             beside = path.parent.glob(f"{glob.escape(path.name)}*")
-            found |= {one.relative_to(self.folder).as_posix() for one in beside if one.is_file()}
-        return sorted(found)
+            names |= {one.relative_to(self.folder).as_posix() for one in beside if one.is_file()}
+        return sorted(names)
 
     def write(self, results: str | None = None) -> None:
         """Put `job.json`, `measure.py` and `runtime.py` into the folder.
@@ -125,8 +125,8 @@ class Job:
         data = {"schema_version": measure.SCHEMA_VERSION, "key": self.key, "options": dict(self.options),
                 "reference": self.reference, "protocol": self.protocol._asdict(), "before": list(self.before),
                 "memory_of": self.memory_of, "results": results,
-                "workloads": [{"name": each.name, "file": each.file, "inputs": list(each.inputs)}
-                              for each in self.models]}
+                "workloads": [{"name": model.name, "file": model.file, "inputs": list(model.inputs)}
+                              for model in self.models]}
         (self.folder / "job.json").write_text(json.dumps(data), "utf-8")
         shutil.copyfile(str(measure.__file__), self.folder / "measure.py")
         shutil.copyfile(str(runtimes.get(self.runtime).__file__), self.folder / "runtime.py")

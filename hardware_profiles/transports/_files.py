@@ -25,13 +25,13 @@ def digest(path: Path) -> str:
 
 def archive(folder: Path, files: Mapping[str, str], needed: Collection[str]) -> IO[bytes]:
     """A tar with the list of files, and those that are needed under their hash."""
-    named = {found: name for name, found in files.items() if found in needed}
+    named = {local: name for name, local in files.items() if local in needed}
     output = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     with tarfile.open(fileobj=output, mode="w") as tar:
         _add(tar, FILES, io.BytesIO(json.dumps(dict(files)).encode()))
-        for found, name in named.items():
+        for local, name in named.items():
             with (folder / name).open("rb") as file:
-                _add(tar, found, file)
+                _add(tar, local, file)
     output.seek(0)
     return output
 

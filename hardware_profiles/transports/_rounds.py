@@ -23,8 +23,8 @@ def parse_line(text: str, device_name: str) -> dict[str, Any]:
         line = table(parse_json(text, ""), "")
         _check_form(line)
     except (ValueError, TypeError) as error:
-        says = text.strip()[:80]
-        raise InputError(device_name, f"printed {says!r} where a line of timings was expected ({error}); run the "
+        answer = text.strip()[:80]
+        raise InputError(device_name, f"printed {answer!r} where a line of timings was expected ({error}); run the "
                                       "runner manually to find the cause") from None
     check_line(line, device_name)
     return dict(line)
@@ -43,8 +43,8 @@ def check_stored(line: dict[str, Any], where: str, remedy: str) -> dict[str, Any
         _check_form(line)
         check_line(line, where)
     except (ValueError, TypeError) as error:
-        says = error.faults[0] if isinstance(error, InputError) else error
-        raise InputError(where, f"is damaged ({says}); {remedy}") from None
+        reason = error.faults[0] if isinstance(error, InputError) else error
+        raise InputError(where, f"is damaged ({reason}); {remedy}") from None
     return line
 
 

@@ -68,22 +68,22 @@ def command(settings: Any, call: Mapping[str, Any]) -> list[str]:
 
 def meaning(settings: Any, code: int, errors: Sequence[str]) -> str | None:
     """The meaning of an exit code and standard error; None if the connection was lost."""
-    text, says = "\n".join(errors), errors[-1].strip() if errors else "ssh printed nothing"
+    text, last = "\n".join(errors), errors[-1].strip() if errors else "ssh printed nothing"
     host, python = settings.host, settings.python
     old = re.search(rf"^{OLD_PYTHON} (\d+\.\d+)$", text, re.MULTILINE)
     if old:
         least = ".".join(map(str, LEAST_PYTHON))
         return f"{python} on {host} is Python {old[1]}; {least} or newer is needed; set transport.python"
     if code in (126, 127):
-        return f"no Python {python!r} on {host} ({says}); set transport.python to its path"
+        return f"no Python {python!r} on {host} ({last}); set transport.python to its path"
     if 128 < code < OWN_ERROR:
         return f"{python} on {host} was killed by {_signal(code - 128)}; it may have run out of memory"
     if code != OWN_ERROR:
-        return f"{python} on {host} ended with code {code}: {says}"
+        return f"{python} on {host} ended with code {code}: {last}"
     for pattern, sentence in _MEANINGS:
         if re.search(pattern, text):
-            found = [line.strip() for line in errors if re.search(pattern, line)]
-            return sentence.format(host=host, says=found[-1])
+            causes = [line.strip() for line in errors if re.search(pattern, line)]
+            return sentence.format(host=host, says=causes[-1])
     return None
 
 

@@ -79,7 +79,7 @@ class AdbSettings(TransportSettings):
     @field_validator("command")
     @classmethod
     def _has_model(cls, command: tuple[str, ...]) -> tuple[str, ...]:
-        if not any("{model}" in each for each in command):
+        if not any("{model}" in word for word in command):
             raise ValueError("must contain {model}, the path of the model to run")
         return command
 
@@ -97,11 +97,11 @@ class AdbSettings(TransportSettings):
 
 def missing(settings: AdbSettings) -> str | None:
     """Why this transport is not available on this machine; None if it is."""
-    found = shutil.which(Path(settings.adb).expanduser())
-    if not found:
+    program = shutil.which(Path(settings.adb).expanduser())
+    if not program:
         return (f"{settings.adb} not found; install Android's platform tools or set transport.adb to the "
                 "path of adb")
-    if settings.adb != "adb" and not _trusted(Path(found)):
+    if settings.adb != "adb" and not _trusted(Path(program)):
         return (f"{settings.adb} is writable by other users, and the device file would run it; use the adb on PATH, or "
                 "remove write permission for others from it and its folder")
     if not Path(settings.runner).expanduser().is_file():
@@ -112,8 +112,8 @@ def missing(settings: AdbSettings) -> str | None:
 
 def _trusted(path: Path) -> bool:
     """Whether only this user and root can change a program: the file and its folder."""
-    return all(each.stat().st_uid in (0, os.geteuid()) and not each.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-               for each in (path.resolve(), path.resolve().parent))
+    return all(place.stat().st_uid in (0, os.geteuid()) and not place.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+               for place in (path.resolve(), path.resolve().parent))
 
 
 class AdbTransport(Base):
@@ -137,7 +137,7 @@ class AdbTransport(Base):
         client.shell(["chmod", "755", program])
         sink({"schema_version": measure.SCHEMA_VERSION, "job": job.key, "machine": self._machine(client),
               "versions": {"runner": digest(runner)[:16], "repeats": str(self.settings.repeats)}})
-        runs = {each.name: self._timed(client, program, each, job, here) for each in job.models}
+        runs = {model.name: self._timed(client, program, model, job, here) for model in job.models}
         finished = list(job.before)
 
         def emit(line: dict[str, Any]) -> None:
@@ -166,7 +166,7 @@ class AdbTransport(Base):
     def _timed(self, client: Adb, program: str, model: Model, job: Job, here: set[str]) -> Callable[[], float]:
         """A function that starts the runner once and returns the seconds of one execution."""
         inputs = []
-        if any("{inputs}" in each for each in self.settings.command):
+        if any("{inputs}" in word for word in self.settings.command):
             for array in measure.random_inputs(model.inputs):
                 with tempfile.NamedTemporaryFile(suffix=".bin") as file:
                     file.write(array.tobytes())
@@ -174,34 +174,34 @@ class AdbTransport(Base):
                     inputs.append(self._push(client, Path(file.name), here))
         filled = {"{model}": self._push(client, job.folder / model.file, here), "{inputs}": ",".join(inputs),
                   "{repeats}": str(self.settings.repeats), "{threads}": str(job.options.get("threads", 1))}
-        words = [re.sub(r"\{(model|inputs|repeats|threads)\}", lambda found: filled[found[0]], each)
-                 for each in self.settings.command]
+        words = [re.sub(r"\{(model|inputs|repeats|threads)\}", lambda match: filled[match[0]], word)
+                 for word in self.settings.command]
         return lambda: self._seconds(client, [program, *words], model.name)
 
     def _seconds(self, client: Adb, words: list[str], name: str) -> float:
         output, log = client.started(words, self.settings.folder, self.settings.logcat, self.settings.pattern)
         matches = list(re.finditer(self.settings.pattern, output)) or list(re.finditer(self.settings.pattern, log))
-        found = matches[-1] if matches else None  # the log may contain earlier runs with the same process id
-        says = " | ".join((output + log).split("\n"))[-160:].strip(" |") or "nothing"
-        if not found:
-            raise InputError(self.device_name, f"the runner printed no time for {name}, but {says!r}; set "
+        match = matches[-1] if matches else None  # the log may contain earlier runs with the same process id
+        printed = " | ".join((output + log).split("\n"))[-160:].strip(" |") or "nothing"
+        if not match:
+            raise InputError(self.device_name, f"the runner printed no time for {name}, but {printed!r}; set "
                                                "transport.pattern to match its output, and transport.logcat if it logs")
-        unit = next(each for each in SECONDS if each in found.groupdict())
+        unit = next(unit_name for unit_name in SECONDS if unit_name in match.groupdict())
         try:
-            seconds = SECONDS[unit] * float(found[unit]) / int(found.groupdict().get("n", 1))
+            seconds = SECONDS[unit] * float(match[unit]) / int(match.groupdict().get("n", 1))
         except (ValueError, ZeroDivisionError):
             seconds = math.nan
         if not math.isfinite(seconds) or seconds <= 0:
-            raise InputError(self.device_name, f"the runner printed {found[0]!r} for {name}; a time is a finite number "
+            raise InputError(self.device_name, f"the runner printed {match[0]!r} for {name}; a time is a finite number "
                                                "above 0; run it manually to find the cause")
         return seconds
 
     def _machine(self, client: Adb) -> dict[str, str]:
-        found = {name: client.shell(["getprop", prop]).strip() for name, prop in _PROPERTIES.items()}
-        found["system"] = f"Android {found['system']}"
-        found["cpu"] = found["cpu"] or found["board"]
-        found["governor"] = client.shell(["cat", _GOVERNOR], fails=False).strip()
-        return {name: value for name, value in found.items() if value}
+        properties = {name: client.shell(["getprop", prop]).strip() for name, prop in _PROPERTIES.items()}
+        properties["system"] = f"Android {properties['system']}"
+        properties["cpu"] = properties["cpu"] or properties["board"]
+        properties["governor"] = client.shell(["cat", _GOVERNOR], fails=False).strip()
+        return {name: value for name, value in properties.items() if value}
 
 
 HELP, TOOL = "an Android device behind adb", "adb"

@@ -100,13 +100,13 @@ class BundleTransport(Base):
         data = read_bytes(path, remedy)
         text = text_of(data[: data.rfind(b"\n") + 1], where, remedy)  # the last line may be incomplete
         lines = list(parse_lines(text.splitlines(), where))
-        found = {str(line.get("job")) for line in lines if "versions" in line}
-        if found != {job.key}:
-            keys = ", ".join(key[:12] for key in sorted(found)) or "none"
+        jobs = {str(line.get("job")) for line in lines if "versions" in line}
+        if jobs != {job.key}:
+            keys = ", ".join(key[:12] for key in sorted(jobs)) or "none"
             raise InputError(where, f"contains the results of another job ({keys}; this one is {job.key[:12]}); move "
                                     "it "
                                     "away")
-        known = {each.name for each in job.models}
+        known = {model.name for model in job.models}
         for line in lines:
             strange = sorted({name for name, _ in line.get("seconds", ())} - known)
             if strange:

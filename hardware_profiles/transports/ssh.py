@@ -80,11 +80,11 @@ class SshTransport(Base):
     def check(self, runtime: str | None = None) -> None:
         """See `Base.check`."""
         source = Path(str(runtimes.get(runtime).__file__)).read_text("utf-8") if runtime else "def versions(): pass\n"
-        found = self._ask({"mode": "check"}, as_file(source))
-        if found["lacks"]:
-            module, says = found["lacks"]
+        answer = self._ask({"mode": "check"}, as_file(source))
+        if answer["lacks"]:
+            module, reason = answer["lacks"]
             python = f"ssh {self.settings.host} {self.settings.python}"
-            raise self._refuse(f"{self.settings.python} on the device has no module {module} ({says}); run "
+            raise self._refuse(f"{self.settings.python} on the device has no module {module} ({reason}); run "
                                f"`{python} -m pip install {module}`")
 
     def run(self, job: Job, sink: Sink, stop: Stop = lambda: False) -> None:
@@ -136,20 +136,20 @@ class SshTransport(Base):
         return self._answer(answers[-1])
 
     def _answer(self, text: str) -> dict[str, Any]:
-        found = table(parse_json(text.removeprefix(MARK), self.device_name), self.device_name)
-        if "fault" in found:
+        answer = table(parse_json(text.removeprefix(MARK), self.device_name), self.device_name)
+        if "fault" in answer:
             raise self._refuse(f"{self.settings.host} cannot store or run the job in {self.settings.folder}: "
-                               f"{found['fault']}")
-        return found
+                               f"{answer['fault']}")
+        return answer
 
     def _explain(self, code: int, errors: tuple[str, ...], started: bool) -> InputError:
-        says = meaning(self.settings, code, errors)
-        if says is None or code == measure.LEASE_ENDED or (started and code == OWN_ERROR):
+        reason = meaning(self.settings, code, errors)
+        if reason is None or code == measure.LEASE_ENDED or (started and code == OWN_ERROR):
             return self.cut(errors[-1].strip() if errors else "ssh printed nothing")
-        return self._refuse(says)
+        return self._refuse(reason)
 
-    def _refuse(self, says: str) -> InputError:
-        return InputError(self.device_name, says)
+    def _refuse(self, message: str) -> InputError:
+        return InputError(self.device_name, message)
 
 
 HELP, TOOL = "a device behind ssh", "ssh"

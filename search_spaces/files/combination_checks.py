@@ -34,11 +34,11 @@ def part_faults(part: PartSpace, key: str, slots: int | None, surroundings: Sequ
         if not kind.causal and any(known.facts.causal for known in surroundings):
             faults.append(Fault(f"{key}.{kind_name}", "is not causal and cannot be used in a decoder"))
         for rule in _all_rules(kind):
-            found = dict.fromkeys(_rule_faults(kind, rule, genes, slots, surroundings))
-            shown = list(itertools.islice(found, MOST_SHOWN))
+            broken = dict.fromkeys(_rule_faults(kind, rule, genes, slots, surroundings))
+            shown = list(itertools.islice(broken, MOST_SHOWN))
             faults += [Fault(f"{key}.{kind_name}.{rule.needs[0]}", text) for text in shown]
-            if len(found) > MOST_SHOWN:
-                more = f"... and {len(found) - MOST_SHOWN} more like it"
+            if len(broken) > MOST_SHOWN:
+                more = f"... and {len(broken) - MOST_SHOWN} more like it"
                 faults.append(Fault(f"{key}.{kind_name}.{rule.needs[0]}", more))
     return faults
 

@@ -64,12 +64,12 @@ class _Compiler:
         head = self._part("head", "head", "head", file.head, None)
         for kind in head.dims:
             if file.family != "encoder" and not kinds.get(kind).over_words:
-                says = f"returns no token logits, which the family {file.family} needs"
-                self.faults.append(Fault(f"head.{kind}", says))
+                message = f"returns no token logits, which the family {file.family} needs"
+                self.faults.append(Fault(f"head.{kind}", message))
         for name, part in (("n_classes", head), ("n_types", embedding)):
             if getattr(file, name) and part.dims and not any(name in kinds.get(kind).facts for kind in part.dims):
-                says = f"{getattr(file, name)} has no effect: no listed {part.role} uses it; remove it"
-                self.faults.append(Fault(name, says))
+                message = f"{getattr(file, name)} has no effect: no listed {part.role} uses it; remove it"
+                self.faults.append(Fault(name, message))
         scaling = self._scaling(file.scaling) if file.scaling else None
         stacks = {name: self._stack(name, getattr(file, name)) for name in wanted if getattr(file, name)}
         if self.shapeless:
@@ -95,13 +95,13 @@ class _Compiler:
         If only the default residual is allowed, it is not a gene, so that spaces without this key keep the random
         samples of earlier versions.
         """
-        found = {name: self._plain(name, getattr(self.file, name)) for name in SETTINGS}
+        settings = {name: self._plain(name, getattr(self.file, name)) for name in SETTINGS}
         unknown = [name for name in self.file.residual if name not in residuals.names()]
         self.faults += [Fault("residual", f"unknown {name!r}; installed: {', '.join(residuals.names())}")
                         for name in unknown]
         if unknown or self.file.residual == [residuals.PLAIN]:
-            del found["residual"]
-        return found
+            del settings["residual"]
+        return settings
 
     def _plain(self, name: str, values: list[Any]) -> Gene:
         self._distinct(name, values)
@@ -130,22 +130,22 @@ class _Compiler:
 
     def _stack(self, name: str, file: StackFile) -> StackSpace:
         families = {
-            each: {role: self._part(role, f"{name}.layers.{each}.{role}", f"{name}.{{slot}}.{each}.{role}", table,
-                                    file.slots)
-                   for role, table in (("mixer", layer.mixer), ("cross", layer.cross), ("ffn", layer.ffn),
-                                       ("between", layer.between)) if table is not None}
-            for each, layer in file.layers.items()
+            layer_name: {role: self._part(role, f"{name}.layers.{layer_name}.{role}",
+                                          f"{name}.{{slot}}.{layer_name}.{role}", table, file.slots)
+                         for role, table in (("mixer", layer.mixer), ("cross", layer.cross), ("ffn", layer.ffn),
+                                             ("between", layer.between)) if table is not None}
+            for layer_name, layer in file.layers.items()
         }
         needs_cross = name == "decoder" and self.file.family == "seq2seq"
-        for each, parts in families.items():
+        for layer_name, parts in families.items():
             if ("cross" in parts) != needs_cross:
-                says = ("is missing: a seq2seq decoder attends to the source" if needs_cross
-                        else "only a seq2seq decoder has one")
-                self.faults.append(Fault(f"{name}.layers.{each}.cross", says))
+                message = ("is missing: a seq2seq decoder attends to the source" if needs_cross
+                           else "only a seq2seq decoder has one")
+                self.faults.append(Fault(f"{name}.layers.{layer_name}.cross", message))
         if file.depth and file.depth.keep == "searched" and file.sharing != ["none"]:
-            self.faults += [Fault(f"{name}.layers.{each}.between", "cannot be combined with keep: searched and shared "
-                                  "layers; use keep: first or every_other, or sharing: none")
-                            for each, parts in families.items() if "between" in parts]
+            self.faults += [Fault(f"{name}.layers.{layer_name}.between", "cannot be combined with keep: searched and "
+                                  "shared layers; use keep: first or every_other, or sharing: none")
+                            for layer_name, parts in families.items() if "between" in parts]
         chosen = file.choose if file.choose is not None else list(families)
         family = self._gene(f"{name}.choose", f"{name}.{{slot}}.layer", chosen, file.slots)
         self._known(f"{name}.choose", family, list(families), "layer families")
@@ -156,8 +156,8 @@ class _Compiler:
         for text in file.sharing:
             sharing = self._try(f"{name}.sharing", Sharing.parse, text)
             if sharing and sharing.group and sharing.group > deepest:
-                says = f"{text!r} has groups longer than the maximum depth {deepest}"
-                self.faults.append(Fault(f"{name}.sharing", says))
+                message = f"{text!r} has groups longer than the maximum depth {deepest}"
+                self.faults.append(Fault(f"{name}.sharing", message))
         return StackSpace(
             name=name, slots=file.slots, keep=keep, depth=depth,
             kept=Gene(f"{name}.{{slot}}.keep", ((False, True),)), at_least=at_least,
@@ -174,8 +174,8 @@ class _Compiler:
         if rule.at_least != 1:
             self.faults.append(Fault(f"{key}.at_least", "requires keep: searched; use layers instead"))
         if rule.layers is None:
-            says = f"is missing; allowed: a list of whole numbers from 1 to {file.slots}, or scaled"
-            self.faults.append(Fault(f"{key}.layers", says))
+            message = f"is missing; allowed: a list of whole numbers from 1 to {file.slots}, or scaled"
+            self.faults.append(Fault(f"{key}.layers", message))
             return rule.keep, None, 1
         if rule.layers == "scaled":
             if not self.file.scaling:
@@ -192,8 +192,8 @@ class _Compiler:
         if rule.at_least > slots:
             self.faults.append(Fault(f"{key}.at_least", f"{rule.at_least} is more than the {slots} slots"))
         if slots > MOST_SEARCHED_SLOTS:
-            says = f"searched works up to {MOST_SEARCHED_SLOTS} slots, found {slots}; use every_other"
-            self.faults.append(Fault(key, says))
+            message = f"searched works up to {MOST_SEARCHED_SLOTS} slots, found {slots}; use every_other"
+            self.faults.append(Fault(key, message))
         return rule.at_least
 
     def _part(self, role: str, key: str, name: str, table: Mapping[str, Any], slots: int | None) -> PartSpace:
@@ -206,8 +206,8 @@ class _Compiler:
             if kind not in installed:
                 self.faults.append(Fault(f"{key}.{kind}", f"unknown {role} kind; installed: {', '.join(installed)}"))
             elif table[kind] is not None and not isinstance(table[kind], dict):
-                says = f"must be a table of dims, found {reprlib.repr(table[kind])}"
-                self.faults.append(Fault(f"{key}.{kind}", says))
+                message = f"must be a table of dims, found {reprlib.repr(table[kind])}"
+                self.faults.append(Fault(f"{key}.{kind}", message))
             else:
                 before = len(self.faults)
                 genes = self._dims(kind, f"{key}.{kind}", f"{name}.{kind}", table[kind] or {}, slots)
@@ -253,9 +253,9 @@ class _Compiler:
             if set(given) == {"by_slot"} and slots:
                 lists = given["by_slot"]
                 if not isinstance(lists, list) or len(lists) != slots:
-                    found = len(lists) if isinstance(lists, list) else reprlib.repr(lists)
-                    says = f"by_slot needs a list of {slots} entries, one per slot; found {found}"
-                    self.faults.append(Fault(key, says))
+                    actual = len(lists) if isinstance(lists, list) else reprlib.repr(lists)
+                    message = f"by_slot needs a list of {slots} entries, one per slot; found {actual}"
+                    self.faults.append(Fault(key, message))
                     return Gene(name, ((),))
                 return Gene(name, tuple(self._values(f"{key}.by_slot.{i}", values) for i, values in enumerate(lists)))
             allowed = "a value or a list" + (", {global: [...]} or {by_slot: [[...], ...]}" if slots else "")
@@ -316,8 +316,8 @@ def _head_known(space: SearchSpace, settings: list[dict[str, Value]], firsts: se
 
 def _positions(stack: StackSpace, every: list[Scaling | None]) -> set[Any]:
     """Every depth and multiplier that scaling can give a block of the stack."""
-    found = set()
+    positions = set()
     for scaling in every:
         depths = {len(kept) for kept in stack.kept_sets(scaling)}
-        found |= {scaled_at(scaling, i, depth) for depth in depths for i in range(depth)}
-    return found
+        positions |= {scaled_at(scaling, i, depth) for depth in depths for i in range(depth)}
+    return positions

@@ -119,9 +119,9 @@ def _take_out(data: dict[Any, Any], path: list[int | str]) -> None:
         del node[last]
 
 
-def _space_hint(asked: str) -> str:
+def _space_hint(name: str) -> str:
     names = shipped_spaces()
-    return f"it is not a shipped space either{did_you_mean(asked, names)}; shipped: {', '.join(names)}"
+    return f"it is not a shipped space either{did_you_mean(name, names)}; shipped: {', '.join(names)}"
 
 
 def _fault(model: type[BaseModel], data: object, error: dict[str, Any]) -> Fault:

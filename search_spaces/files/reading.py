@@ -84,8 +84,8 @@ def parse_json(text: str, where: str, remedy: str = "", unique: bool = False) ->
         if "\\u" in text:
             json.dumps(data, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
-        says = f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}"
-        raise InputError(where, _sentence(says, remedy)) from None
+        message = f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}"
+        raise InputError(where, _sentence(message, remedy)) from None
     except UnicodeEncodeError:
         raise InputError(where, _sentence("not valid JSON: an unpaired surrogate is not text", remedy)) from None
     except RecursionError:
@@ -117,8 +117,8 @@ def read_yaml(path: Path, remedy: str = "") -> Any:
 def parse_yaml(text: str, where: str, remedy: str = "") -> Any:
     """The value of a YAML text; see `PlainLoader` for what is refused."""
     if len(text) > MOST_YAML_BYTES:
-        says = f"has {len(text):,} characters; allowed: at most {MOST_YAML_BYTES:,}"
-        raise InputError(where, _sentence(says, remedy))
+        message = f"has {len(text):,} characters; allowed: at most {MOST_YAML_BYTES:,}"
+        raise InputError(where, _sentence(message, remedy))
     try:
         return yaml.load(text, Loader=PlainLoader)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
@@ -151,8 +151,8 @@ def csv_rows(text: str, where: str, columns: Sequence[str], remedy: str = "") ->
         rows.append((line, dict(zip(names, cells))))
     lacking = next((name for name in columns if name not in names), None)
     if lacking is not None:
-        found = ", ".join(names) or "nothing"
-        raise InputError(where, _sentence(f"has no column {lacking!r}; it has: {cut(found, 200)}", remedy))
+        header = ", ".join(names) or "nothing"
+        raise InputError(where, _sentence(f"has no column {lacking!r}; it has: {cut(header, 200)}", remedy))
     return rows
 
 
@@ -205,8 +205,8 @@ def kind_of(value: object) -> str:
 _DEEP = f"nested too deeply; allowed: {MOST_DEPTH} levels"
 
 
-def _sentence(says: str, remedy: str) -> str:
-    return f"{says}; {remedy}" if remedy else says
+def _sentence(problem: str, remedy: str) -> str:
+    return f"{problem}; {remedy}" if remedy else problem
 
 
 def _whole(digits: str) -> int:
@@ -216,11 +216,11 @@ def _whole(digits: str) -> int:
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    table = dict(pairs)
+    if len(table) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"duplicate key {shown(next(name for name in names if names.count(name) > 1))}")
-    return found
+    return table
 
 
 _DECODER = json.JSONDecoder(parse_int=_whole)
@@ -233,7 +233,7 @@ def _check_depth(text: str, data: object) -> None:
         return
     level: list[Any] = [data]
     for _ in range(MOST_DEPTH):
-        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)
+        level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)
                  if isinstance(inner, (dict, list))]
         if not level:
             return

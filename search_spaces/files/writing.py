@@ -37,9 +37,9 @@ def whole(path: Path) -> Iterator[Path]:
     _writing.add(temporary.name)
     try:
         yield temporary
-        for each in (*temporary.rglob("*"), temporary):
-            _usual_mode(each)
-            _flush(each)
+        for file in (*temporary.rglob("*"), temporary):
+            _usual_mode(file)
+            _flush(file)
         temporary.rename(path)
         _flush(path.parent)
     except BaseException:
@@ -67,12 +67,12 @@ def delete(path: Path) -> None:
 
 def _delete_left(path: Path) -> bool:
     """Delete an abandoned unfinished file or folder; whether it was one."""
-    found = _NAME.fullmatch(path.name)
-    if found is None or path.name in _writing:
+    match = _NAME.fullmatch(path.name)
+    if match is None or path.name in _writing:
         return False
     with suppress(OSError):
-        own = found["machine"] == _machine()
-        left = not _runs(int(found["process"])) if own else time.time() - path.stat().st_mtime > _OLD_S
+        own = match["machine"] == _machine()
+        left = not _runs(int(match["process"])) if own else time.time() - path.stat().st_mtime > _OLD_S
         if left:
             delete(path)
         return left

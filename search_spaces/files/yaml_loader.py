@@ -70,16 +70,16 @@ class PlainLoader(yaml.SafeLoader):
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         """A whole number that fits 64 bits."""
-        if len(node.value) > 100 or abs(found := super().construct_yaml_int(node)) >= GREATEST:
+        if len(node.value) > 100 or abs(number := super().construct_yaml_int(node)) >= GREATEST:
             raise refused(f"the number {node.value[:12]}... is too large", node)
-        return found
+        return number
 
     def construct_yaml_str(self, node: yaml.ScalarNode) -> str:
         """A text that can be written to a file."""
-        found = str(self.construct_scalar(node))
-        if not is_text(found):
-            raise refused(f"{found[:60]!r} contains a character that is not text", node)
-        return found
+        text = str(self.construct_scalar(node))
+        if not is_text(text):
+            raise refused(f"{text[:60]!r} contains a character that is not text", node)
+        return text
 
     def construct_undefined(self, node: yaml.Node) -> Any:
         """Refuse a value of any other type."""
@@ -115,11 +115,11 @@ def _count(node: yaml.Node, written: set[int], expanded: dict[int, int]) -> int:
     written.add(id(node))
     inside: list[yaml.Node] = []
     if isinstance(node, yaml.MappingNode):
-        inside = [each for pair in node.value for each in pair]
+        inside = [child for pair in node.value for child in pair]
     elif isinstance(node, yaml.SequenceNode):
         inside = node.value
-    found = expanded[id(node)] = 1 + sum(_count(each, written, expanded) for each in inside)
-    return found
+    total = expanded[id(node)] = 1 + sum(_count(child, written, expanded) for child in inside)
+    return total
 
 
 def is_text(text: str) -> bool:
@@ -127,9 +127,9 @@ def is_text(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
-def refused(says: str, node: Any) -> yaml.YAMLError:
+def refused(problem: str, node: Any) -> yaml.YAMLError:
     """An error at a node or event."""
-    return yaml.constructor.ConstructorError(None, None, says, node.start_mark)
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
 
 _plain()

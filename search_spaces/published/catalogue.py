@@ -96,15 +96,15 @@ def single_architecture(data: dict[str, Any], where: str) -> Architecture:
     space = space_from_data(data, where)
     if space.genes:
         gene, values = next(iter(space.genes.items()))
-        says = f"has {len(values)} values; a published architecture fixes every dimension"
-        raise InputError(where, [Fault(gene, says)])
+        message = f"has {len(values)} values; a published architecture fixes every dimension"
+        raise InputError(where, [Fault(gene, message)])
     return space.decode({})
 
 
 @lru_cache(maxsize=1)
 def _points() -> dict[str, tuple[str, dict[str, Any], dict[str, Any]]]:
     """Name -> (where it is written, base, overrides)."""
-    found: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {}
+    points: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {}
     for entry in sorted(files(__package__).iterdir(), key=lambda entry: entry.name):
         if not entry.name.endswith(".yaml"):
             continue
@@ -116,10 +116,10 @@ def _points() -> dict[str, tuple[str, dict[str, Any], dict[str, Any]]]:
         if version != SCHEMA_VERSION:
             raise InputError(where, [Fault("schema_version", f"{version!r}; this version reads {SCHEMA_VERSION}")])
         for name, overrides in data["models"].items():
-            if name in found:
-                raise InputError(where, [Fault(f"models.{name}", f"is defined in {found[name][0]} too")])
-            found[name] = (f"{where}: {name}", data["base"], overrides)
-    return found
+            if name in points:
+                raise InputError(where, [Fault(f"models.{name}", f"is defined in {points[name][0]} too")])
+            points[name] = (f"{where}: {name}", data["base"], overrides)
+    return points
 
 
 def _overridden(base: dict[str, Any], overrides: dict[str, Any], where: str) -> dict[str, Any]:

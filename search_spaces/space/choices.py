@@ -51,13 +51,13 @@ def alternatives(part: PartSpace, slot: int | None, facts: Facts, extra: Pairs,
     def choices(gene: Gene) -> tuple[Value, ...]:
         return (known[gene.name],) if gene.name in known else gene.choices(slot)
 
-    found: dict[BlockConfig, tuple[tuple[Gene, Value], ...]] = {}
+    genes_of: dict[BlockConfig, tuple[tuple[Gene, Value], ...]] = {}
     for kind in choices(part.kind):
         genes = part.dims[str(kind)]
         for values in itertools.product(*map(choices, genes.values())):
             block = build_block(str(kind), tuple(zip(genes, values)), facts, extra)
-            found.setdefault(block, ((part.kind, kind), *zip(genes.values(), values)))
-    return found
+            genes_of.setdefault(block, ((part.kind, kind), *zip(genes.values(), values)))
+    return genes_of
 
 
 def stack_assignments(stack: StackSpace) -> Iterator[dict[str, Value]]:
@@ -77,11 +77,11 @@ def part_assignments(part: PartSpace) -> list[dict[str, Value]]:
     if part.kind.per_slot:
         shared = [gene for dims in part.dims.values() for gene in dims.values() if not gene.per_slot]
         return list(assignments(shared))
-    found = []
+    choices = []
     for kind in part.kind.choices():
         shared = [gene for gene in part.dims[str(kind)].values() if not gene.per_slot]
-        found += [{part.kind.name: kind, **chosen} for chosen in assignments(shared)]
-    return found
+        choices += [{part.kind.name: kind, **chosen} for chosen in assignments(shared)]
+    return choices
 
 
 def scalings(space: SearchSpace) -> Iterator[tuple[dict[str, Value], Scaling | None]]:

@@ -64,10 +64,10 @@ def _read(states: States, possible: Callable[[Any], Any]) -> States:
         parts: list[tuple[frozenset[Any], frozenset[Any]]] = []  # symbols, and the hypotheses that allow just these
         for alike, group in symbols.items():
             parts = list(_refined(parts, alike, frozenset(group)))
-        found: States = Counter()
+        counts: States = Counter()
         for some, allowing in parts:
-            found[allowing] += len(some)
-        return found
+            counts[allowing] += len(some)
+        return counts
 
     return _follow(states, split)
 
@@ -169,8 +169,8 @@ class _StackCounter:
             return (None,)
         key = family, role, slot, fixed, scaling and (scaling, position, depth)
         if key not in self.blocks:
-            found = alternatives(part, slot, self.facts, scaled_at(scaling, position, depth), fixed)
-            self.blocks[key] = frozenset(None if block.kind == SKIP else block for block in found)
+            blocks = alternatives(part, slot, self.facts, scaled_at(scaling, position, depth), fixed)
+            self.blocks[key] = frozenset(None if block.kind == SKIP else block for block in blocks)
         return self.blocks[key]
 
 

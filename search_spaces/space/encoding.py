@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class _ElsewhereError(Exception):
     """The architecture does not match the form just tried."""
 
-    def __init__(self, key: str, says: str) -> None:
-        self.fault = Fault(key, says)
+    def __init__(self, key: str, message: str) -> None:
+        self.fault = Fault(key, message)
 
 
 def encode(space: SearchSpace, arch: Architecture) -> dict[str, Value]:
@@ -41,8 +41,8 @@ def encode(space: SearchSpace, arch: Architecture) -> dict[str, Value]:
     if not faults:
         for chosen, scaling in scalings(space):
             try:
-                found = {**settings, **chosen, **_encode_parts(space, arch, canonical_settings(settings), scaling)}
-                return {name: found.get(name, choices[0]) for name, choices in space.genes.items()}
+                genotype = {**settings, **chosen, **_encode_parts(space, arch, canonical_settings(settings), scaling)}
+                return {name: genotype.get(name, choices[0]) for name, choices in space.genes.items()}
             except _ElsewhereError as error:
                 faults.append(error.fault)
     raise InputError(f"architecture {arch.key[:12]} is not in space {space.name}", faults)
@@ -60,16 +60,16 @@ def _fixed(space: SearchSpace, arch: Architecture) -> dict[str, str | int | floa
 
 def _encode_parts(space: SearchSpace, arch: Architecture, settings: Mapping[str, Value],
                   scaling: Scaling | None) -> dict[str, Value]:
-    found: dict[str, Value] = {}
+    genotype: dict[str, Value] = {}
     for part, block, facts in ((space.embedding, arch.embedding, space.facts(settings, False)),
                                (space.head, arch.head, arch.head_facts())):
         known = alternatives(part, None, facts, first_block(scaling), ())
         if block not in known:
             raise _ElsewhereError(part.role, f"{block} is not among the {len(known)} alternatives")
-        found |= {gene.name: value for gene, value in known[block]}
+        genotype |= {gene.name: value for gene, value in known[block]}
     for name, stack in space.stacks.items():
-        found |= _encode_stack(stack, arch.stacks[name], space.facts(settings, name == "decoder"), scaling)
-    return found
+        genotype |= _encode_stack(stack, arch.stacks[name], space.facts(settings, name == "decoder"), scaling)
+    return genotype
 
 
 def _encode_stack(stack: StackSpace, layers: tuple[Layer, ...], facts: Facts,
@@ -84,10 +84,10 @@ def _encode_stack(stack: StackSpace, layers: tuple[Layer, ...], facts: Facts,
             continue
         for fixed in stack_assignments(stack):
             try:
-                found = {**fixed, stack.sharing.name: text, **_encode_depth(stack, kept)}
+                genotype = {**fixed, stack.sharing.name: text, **_encode_depth(stack, kept)}
                 for i in range(len(layers)):
-                    found |= _encode_layer(stack, layers, kept, sharing, i, facts, scaling, fixed)
-                return found
+                    genotype |= _encode_layer(stack, layers, kept, sharing, i, facts, scaling, fixed)
+                return genotype
             except _ElsewhereError as error:
                 reason = error
     raise reason

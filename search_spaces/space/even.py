@@ -73,10 +73,10 @@ def _by_kind(part: PartSpace, slot: int | None, facts: Facts, extra: Pairs,
     """The blocks a part can be at a slot by canonical kind, under the values of genes that all slots share."""
     shared = () if slot is None else tuple(
         (gene.name, value(gene, slot)) for gene in part.genes() if not gene.per_slot)  # type: ignore[operator]
-    found: dict[str, dict[BlockConfig, tuple[tuple[Gene, Value], ...]]] = defaultdict(dict)
+    by_kind: dict[str, dict[BlockConfig, tuple[tuple[Gene, Value], ...]]] = defaultdict(dict)
     for block, choice in alternatives(part, slot, facts, extra, shared).items():
-        found[block.kind][block] = choice
-    return found
+        by_kind[block.kind][block] = choice
+    return by_kind
 
 
 def _pick(blocks: Blocks, rng: random.Random, end: int | None) -> BlockConfig:

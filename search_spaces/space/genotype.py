@@ -107,9 +107,9 @@ def _checked(space: SearchSpace, genotype: Mapping[str, Value]) -> dict[str, Val
     faults = [Fault(str(name), "is not a gene of this space") for name in genotype if name not in genes]
     chosen: dict[str, Value] = {}
     for name, choices in genes.items():
-        found = match(genotype[name], choices) if name in genotype else None
-        if found is not None:
-            chosen[name] = found
+        value = match(genotype[name], choices) if name in genotype else None
+        if value is not None:
+            chosen[name] = value
         elif name not in genotype:
             faults.append(Fault(name, "is missing"))
         else:
@@ -125,11 +125,11 @@ def extreme(space: SearchSpace, end: int, rng: random.Random | None = None) -> d
 
     Kinds and words have no size: the first or last listed is taken, or with `rng` one is drawn.
     """
-    found: dict[str, Value] = {}
+    genotype: dict[str, Value] = {}
 
     def pick(gene: Gene, slot: int | None, measure: Any) -> Value:
         chosen = sorted(gene.choices(slot), key=measure)[end]
-        found[gene.key(slot)] = chosen
+        genotype[gene.key(slot)] = chosen
         return chosen
 
     def listed(gene: Gene, slot: int | None = None) -> Value:
@@ -143,7 +143,7 @@ def extreme(space: SearchSpace, end: int, rng: random.Random | None = None) -> d
     if space.scaling:
         pick(space.scaling.depths, None, lambda text: Scaling.parse_depths(text)[::-1])
         chosen = {gene.name: listed(gene) for gene in (space.scaling.multiplier, space.scaling.order)}
-        scaling = space.scaling.build({**chosen, space.scaling.depths.name: found[space.scaling.depths.name]})
+        scaling = space.scaling.build({**chosen, space.scaling.depths.name: genotype[space.scaling.depths.name]})
 
     def part_genes(part: PartSpace, slot: int | None, facts: Facts) -> None:
         listed(part.kind, slot)
@@ -159,8 +159,8 @@ def extreme(space: SearchSpace, end: int, rng: random.Random | None = None) -> d
 
     facts = space.facts(settings, False)
     part_genes(space.embedding, None, facts)
-    kind = str(found[space.embedding.kind.name])
-    raw = tuple((dim, found[gene.name]) for dim, gene in space.embedding.dims[kind].items())
+    kind = str(genotype[space.embedding.kind.name])
+    raw = tuple((dim, genotype[gene.name]) for dim, gene in space.embedding.dims[kind].items())
     part_genes(space.head, None, head_facts(facts, build_block(kind, raw, facts, first_block(scaling))))
     for name, stack in space.stacks.items():
         pick(stack.sharing, None, lambda text, slots=stack.slots: Sharing.parse(text).owners(slots))
@@ -172,4 +172,4 @@ def extreme(space: SearchSpace, end: int, rng: random.Random | None = None) -> d
             for parts in stack.layers.values():
                 for part in parts.values():
                     part_genes(part, slot, space.facts(settings, name == "decoder"))
-    return {name: found[name] for name in space.genes}
+    return {name: genotype[name] for name in space.genes}

@@ -27,13 +27,13 @@ Owners = dict[tuple[int, str], list[Pairs]]
 
 def inventory(space: SearchSpace) -> dict[str, tuple[Unit, ...]]:
     """Path -> the possible units there, in a fixed order."""
-    found: dict[str, dict[Unit, None]] = defaultdict(dict)
+    by_path: dict[str, dict[Unit, None]] = defaultdict(dict)
     owners = {name: _owners(space, stack) for name, stack in space.stacks.items()}
     rank = {path: i for i, path in enumerate(_ordered(owners))}
     for settings in space.every_settings():
         for step in sorted(walk(_outline(space, settings, owners)), key=lambda step: rank[step.path]):
-            found[step.path][step.unit] = None
-    return {path: tuple(units) for path, units in found.items()}
+            by_path[step.path][step.unit] = None
+    return {path: tuple(units) for path, units in by_path.items()}
 
 
 def _outline(space: SearchSpace, settings: dict[str, Value], owners: dict[str, Owners]) -> Outline:
@@ -48,7 +48,7 @@ def _outline(space: SearchSpace, settings: dict[str, Value], owners: dict[str, O
     for name, stack in space.stacks.items():
         known = space.facts(settings, causal=name == "decoder")
         stacks[name] = [Place(role, slot, slot, tuple(_blocks(stack, role, slot, places, known)), optional=True)
-                        for (slot, role), places in sorted(owners[name].items(), key=lambda each: each[0][0])]
+                        for (slot, role), places in sorted(owners[name].items(), key=lambda item: item[0][0])]
     outline = Outline(facts, bool(settings["share_inputs"]), ends, stacks)
     return outline._replace(stacks={name: _on_every_share(outline, name, stack)
                                     for name, stack in space.stacks.items()})
@@ -69,17 +69,17 @@ def _on_every_share(outline: Outline, name: str, stack: StackSpace) -> Sequence[
 
 def _ordered(owners: dict[str, Owners]) -> list[str]:
     """All paths, in the order in which a supernet stores them: the rounding of sums over all weights depends on it."""
-    found = ["embedding", "target_embedding", "head"]
+    paths = ["embedding", "target_embedding", "head"]
     for name, places in owners.items():
-        found.append(f"{name}.norm")
+        paths.append(f"{name}.norm")
         for slot, role in places:
-            found += [f"{name}.{slot}.{role}", *([f"{name}.{slot}.restore"] if role == "between" else [])]
-    return found
+            paths += [f"{name}.{slot}.{role}", *([f"{name}.{slot}.restore"] if role == "between" else [])]
+    return paths
 
 
 def _owners(space: SearchSpace, stack: StackSpace) -> Owners:
     """The positions of a stack that can own weights, ordered by the smallest depth that has them."""
-    found: dict[tuple[int, str], dict[Pairs, None]] = defaultdict(dict)
+    blocks: dict[tuple[int, str], dict[Pairs, None]] = defaultdict(dict)
     modes = [Sharing.parse(text) for text in stack.sharing.choices()]
     for _, scaling in scalings(space):
         for kept in stack.kept_sets(scaling):
@@ -87,14 +87,14 @@ def _owners(space: SearchSpace, stack: StackSpace) -> Owners:
                 for part, roles in STACK_ROLES.items():
                     if any(mode.leader(part, position) == position for mode in modes):
                         for role in roles:
-                            found[slot, role][scaled_at(scaling, position, len(kept))] = None
-            if scaling is None and len(found) == stack.slots * sum(map(len, STACK_ROLES.values())):
+                            blocks[slot, role][scaled_at(scaling, position, len(kept))] = None
+            if scaling is None and len(blocks) == stack.slots * sum(map(len, STACK_ROLES.values())):
                 break
-    return {place: list(extras) for place, extras in found.items()}
+    return {place: list(extras) for place, extras in blocks.items()}
 
 
 def _blocks(stack: StackSpace, role: str, slot: int, places: list[Pairs], facts: Facts) -> dict[BlockConfig, None]:
-    found: dict[BlockConfig, None] = {}
+    blocks: dict[BlockConfig, None] = {}
     for fixed in stack_assignments(stack):
         family = stack.family
         for name in (fixed[family.name],) if family.name in fixed else family.choices(slot):
@@ -103,5 +103,5 @@ def _blocks(stack: StackSpace, role: str, slot: int, places: list[Pairs], facts:
                 continue
             for extra in places:
                 at = None if part.uniform else slot
-                found |= dict.fromkeys(alternatives(part, at, facts, extra, tuple(fixed.items())))
-    return found
+                blocks |= dict.fromkeys(alternatives(part, at, facts, extra, tuple(fixed.items())))
+    return blocks

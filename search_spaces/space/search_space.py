@@ -52,12 +52,12 @@ class SearchSpace:
     @cached_property
     def genes(self) -> dict[str, tuple[Value, ...]]:
         """Every gene with a choice, by its name in a genotype."""
-        found: dict[str, tuple[Value, ...]] = {}
+        genes: dict[str, tuple[Value, ...]] = {}
         for gene, slots in self._all_genes():
             for slot in slots:
                 if len(gene.choices(slot)) > 1:
-                    found[gene.key(slot)] = gene.choices(slot)
-        return found
+                    genes[gene.key(slot)] = gene.choices(slot)
+        return genes
 
     def _all_genes(self) -> Iterator[tuple[Gene, list[int | None]]]:
         anywhere: list[int | None] = [None]
@@ -81,8 +81,8 @@ class SearchSpace:
 
     def every_settings(self) -> list[dict[str, Value]]:
         """Every distinct choice of the settings."""
-        found = map(canonical_settings, assignments(self.settings.values()))
-        return list({tuple(chosen.items()): chosen for chosen in found}.values())
+        settings = map(canonical_settings, assignments(self.settings.values()))
+        return list({tuple(chosen.items()): chosen for chosen in settings}.values())
 
     def distributions(self) -> dict[str, BaseDistribution]:
         """The genes as Optuna distributions."""

@@ -27,24 +27,24 @@ def repeats(tensor: Tensor) -> bool:
 
 def pack(tensors: Mapping[str, Tensor], names: Iterable[str]) -> dict[str, Tensor]:
     """The tensors, with the named ones as codes and codebooks."""
-    found = dict(tensors)
+    packed = dict(tensors)
     for name in names:
-        table = found.pop(name).detach().cpu()
+        table = packed.pop(name).detach().cpu()
         size = _best_size(table)
         assert size is not None, "see repeats"
         blocks = [torch.unique(block, dim=0, return_inverse=True) for block in torch.split(table, size, dim=1)]
         most = max(len(book) for book, _ in blocks)
         books = torch.stack([torch.cat([book, book.new_zeros(most - len(book), size)]) for book, _ in blocks])
-        codes = torch.stack([each for _, each in blocks], dim=1).to(torch.uint8)
-        found |= {name + CODES: _packed(codes, _bits(most)), name + BOOKS: books}
-    return found
+        codes = torch.stack([code for _, code in blocks], dim=1).to(torch.uint8)
+        packed |= {name + CODES: _packed(codes, _bits(most)), name + BOOKS: books}
+    return packed
 
 
 def unpack(tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
     """The inverse of `pack`. Raises ValueError that says which tensor is damaged, KeyError that names a missing one."""
-    found = dict(tensors)
+    unpacked = dict(tensors)
     for name, shape in shapes.items():
-        packed, books = found.pop(name + CODES), found.pop(name + BOOKS)
+        packed, books = unpacked.pop(name + CODES), unpacked.pop(name + BOOKS)
         if len(shape) != 2 or books.dim() != 3 or books.shape[0] * books.shape[2] != shape[1] or len(books[0]) > MOST:
             raise ValueError(f"{name + BOOKS} has the shape {list(books.shape)}, for a table of {list(shape)}")
         n, bits = shape[0] * books.shape[0], _bits(books.shape[1])
@@ -53,8 +53,8 @@ def unpack(tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]])
         codes = _unpacked(packed, n, bits).view(shape[0], books.shape[0])
         if n and int(codes.max()) >= books.shape[1]:
             raise ValueError(f"{name + CODES} refers to a sub-vector beyond the {books.shape[1]} of a codebook")
-        found[name] = books[torch.arange(len(books)), codes].flatten(1)
-    return found
+        unpacked[name] = books[torch.arange(len(books)), codes].flatten(1)
+    return unpacked
 
 
 def _best_size(table: Tensor) -> int | None:

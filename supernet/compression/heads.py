@@ -31,12 +31,12 @@ def attentions(model: Transformer) -> dict[str, tuple[str, AttentionHeads]]:
 
     Heads of other kinds depend on the width (long-short range attention), or there is only one (DeLighT).
     """
-    found = {}
+    known = {}
     for path in dict.fromkeys(step.path for step in plan(model.arch) if step.role in SUBLAYERS):
         declare = getattr(model.get_submodule(f"{path}.block"), "heads", None)
         if callable(declare):
-            found[path] = (f"{path}.block", declare())
-    return found
+            known[path] = (f"{path}.block", declare())
+    return known
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def gated(model: Transformer, gates: Mapping[str, Tensor]) -> Iterator[None]:
         gates: by the path of the sub-layer: (heads,), or (batch, 1, heads) for each sequence its own.
     """
     known = attentions(model)
-    outputs = {path: model.get_submodule(f"{name}.{each.output}") for path, (name, each) in known.items()}
+    outputs = {path: model.get_submodule(f"{name}.{attention.output}") for path, (name, attention) in known.items()}
     hooks = [outputs[path].register_forward_pre_hook(partial(_gate, gate)) for path, gate in gates.items()]
     try:
         yield
@@ -67,15 +67,16 @@ def importance(model: Transformer, batches: Iterable[Batch]) -> dict[str, Tensor
     Gradients of a layer are divided by their norm, because later layers have larger ones (Michel et al., 2019).
     """
     known = attentions(model)
-    found = {path: torch.zeros(each.n_heads) for path, (_, each) in known.items()}
+    scores = {path: torch.zeros(attention.n_heads) for path, (_, attention) in known.items()}
     for batch in batches if known else ():
-        gates = {path: torch.ones(len(batch.tokens), 1, each.n_heads, device=batch.tokens.device, requires_grad=True)
-                 for path, (_, each) in known.items()}
+        device = batch.tokens.device
+        gates = {path: torch.ones(len(batch.tokens), 1, attention.n_heads, device=device, requires_grad=True)
+                 for path, (_, attention) in known.items()}
         with gated(model, gates), torch.enable_grad():
             loss = label_loss(*labelled(run_model(model, model.arch, batch), batch.labels))
         for path, slope in zip(gates, torch.autograd.grad(loss, list(gates.values()))):
-            found[path] += slope.abs().sum((0, 1)).cpu()
-    return {path: each / each.norm().clamp(min=1e-12) for path, each in found.items()}
+            scores[path] += slope.abs().sum((0, 1)).cpu()
+    return {path: score / score.norm().clamp(min=1e-12) for path, score in scores.items()}
 
 
 def least_important(model: Transformer, scores: Mapping[str, Tensor], n: int) -> dict[str, list[int]]:
@@ -84,10 +85,10 @@ def least_important(model: Transformer, scores: Mapping[str, Tensor], n: int) ->
     Query heads that share a key and value head are removed together, unless all of them share one.
     """
     units: list[tuple[float, str, list[int]]] = []
-    for path, (_, each) in attentions(model).items():
-        size = each.n_heads // each.n_kv_heads if each.n_kv_heads > 1 else 1
+    for path, (_, attention) in attentions(model).items():
+        size = attention.n_heads // attention.n_kv_heads if attention.n_kv_heads > 1 else 1
         units += [(float(scores[path][first : first + size].mean()), path, list(range(first, first + size)))
-                  for first in range(0, each.n_heads, size)]
+                  for first in range(0, attention.n_heads, size)]
     left = Counter(path for _, path, _ in units)
     chosen: dict[str, list[int]] = {}
     for _, path, heads in sorted(units):
@@ -102,13 +103,13 @@ def without(model: Transformer, heads: Heads) -> Transformer:
     tensors, known = model.state_dict(), attentions(model)
     dims: dict[str, dict[str, int]] = {}
     for path, gone in heads.items():
-        name, each = known[path]
-        kept = [head for head in range(each.n_heads) if head not in gone]
-        pairs = sorted({head * each.n_kv_heads // each.n_heads for head in kept})
+        name, attention = known[path]
+        kept = [head for head in range(attention.n_heads) if head not in gone]
+        pairs = sorted({head * attention.n_kv_heads // attention.n_heads for head in kept})
         dims[path] = {"n_heads": len(kept), "n_kv_heads": len(pairs)}
-        for tensor, (axis, queries) in each.tensors.items():
+        for tensor, (axis, queries) in attention.tensors.items():
             full = f"{name}.{tensor}"
-            heads_kept, n_heads = (kept, each.n_heads) if queries else (pairs, each.n_kv_heads)
+            heads_kept, n_heads = (kept, attention.n_heads) if queries else (pairs, attention.n_kv_heads)
             if full in tensors:
                 tensors[full] = _picked(tensors[full], axis, heads_kept, n_heads)
     return plain_model(_smaller(model.arch, dims), tensors)
@@ -124,11 +125,11 @@ def _smaller(arch: Architecture, dims: Mapping[str, Mapping[str, int]]) -> Archi
     """The architecture with other dims in the sub-layers of these paths."""
     changed: dict[str, Any] = {}
     for stack, layers in arch.stacks.items():
-        made = []
+        smaller = []
         for layer in layers:
             blocks: dict[str, Any] = {
                 role: BlockConfig.of(block.kind, {**dict(block.dims), **dims.get(f"{stack}.{slot}.{role}", {})})
                 for role, block, slot in layer.parts()}
-            made.append(replace(layer, **blocks))
-        changed[stack] = tuple(made)
+            smaller.append(replace(layer, **blocks))
+        changed[stack] = tuple(smaller)
     return replace(arch, **changed)

@@ -22,24 +22,24 @@ def weights(model: Transformer) -> dict[str, Tensor]:
 
 def sparsity(model: Transformer) -> float:
     """The share of zeros among the weights of all matrices."""
-    found = weights(model).values()
-    return 1 - sum(int(each.count_nonzero()) for each in found) / sum(each.numel() for each in found)
+    matrices = weights(model).values()
+    return 1 - sum(int(matrix.count_nonzero()) for matrix in matrices) / sum(matrix.numel() for matrix in matrices)
 
 
 def zeros(model: Transformer) -> dict[str, Tensor]:
     """The masks of an already pruned model; none if it is not pruned."""
-    found = weights(model)
-    return {name: weight != 0 for name, weight in found.items()} if any(map(is_sparse, found.values())) else {}
+    matrices = weights(model)
+    return {name: weight != 0 for name, weight in matrices.items()} if any(map(is_sparse, matrices.values())) else {}
 
 
 def magnitude_masks(model: Transformer, share: float) -> dict[str, Tensor]:
     """Masks that prune this share of all weights, the smallest of the whole model."""
-    found = weights(model)
-    flat = torch.cat([each.abs().flatten() for each in found.values()])
+    matrices = weights(model)
+    flat = torch.cat([matrix.abs().flatten() for matrix in matrices.values()])
     mask = torch.ones_like(flat, dtype=torch.bool)
     mask[flat.argsort(stable=True)[: round(share * flat.numel())]] = False
-    parts = torch.split(mask, [each.numel() for each in found.values()])
-    return {name: part.view_as(weight) for (name, weight), part in zip(found.items(), parts)}
+    parts = torch.split(mask, [matrix.numel() for matrix in matrices.values()])
+    return {name: part.view_as(weight) for (name, weight), part in zip(matrices.items(), parts)}
 
 
 def masked(weight: Tensor, mask: Tensor | None) -> Tensor:

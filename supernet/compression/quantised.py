@@ -106,8 +106,8 @@ def _stored(weight: Tensor, how: Quantisation, product: Product) -> dict[str, Te
     """The tensors stored for a matrix, by suffix."""
     if how.scheme == "int8":
         q, scale = to_int8(weight.detach(), product.inputs)
-        found = {"": q.to(torch.int8), "_scale": scale}
-        return {**found, "_inputs": scale.new_zeros(2)} if how.activations == "static" else found
+        stored = {"": q.to(torch.int8), "_scale": scale}
+        return {**stored, "_inputs": scale.new_zeros(2)} if how.activations == "static" else stored
     return dict(zip(("", "_scale", "_zero"), to_int4(weight.detach(), how.group or 1, product.inputs)))
 
 
@@ -125,10 +125,10 @@ def quantise(model: Transformer, how: Quantisation) -> Quantised:
         if not bool(tensors[name].isfinite().all()):
             raise InputError(name, "contains values that are not finite and cannot be quantised")
     with torch.device("meta"):
-        made = Quantised(model.arch, how)
+        quantised = Quantised(model.arch, how)
     for name, place in places.items():
         tensors |= {name + part: tensor for part, tensor in _stored(tensors[name], how, place.product).items()}
-    return filled(made, tensors)
+    return filled(quantised, tensors)
 
 
 def dequantised(model: Transformer) -> Transformer:

@@ -166,5 +166,5 @@ class Int4Matrix(Matrix):
     def _numbers(self, q: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
         scale = scale if scale.dtype == torch.float64 else scale.float()
         zeros = unpack(zero, scale.shape[-1]).to(scale)
-        scales, zeros = (each.repeat_interleave(self.group, -1)[..., : self.n] for each in (scale, zeros))
+        scales, zeros = (table.repeat_interleave(self.group, -1)[..., : self.n] for table in (scale, zeros))
         return (unpack(q, self.n) - zeros) * scales

@@ -20,23 +20,23 @@ def is_sparse(tensor: Tensor) -> bool:
 
 def pack(tensors: Mapping[str, Tensor], names: Iterable[str]) -> dict[str, Tensor]:
     """The tensors, with the named ones packed."""
-    found = dict(tensors)
+    packed = dict(tensors)
     for name in names:
-        tensor = found.pop(name).detach().cpu().flatten()
+        tensor = packed.pop(name).detach().cpu().flatten()
         kept = tensor != 0
-        found |= {name + BITS: torch.from_numpy(np.packbits(kept.numpy())), name + VALUES: tensor[kept]}
-    return found
+        packed |= {name + BITS: torch.from_numpy(np.packbits(kept.numpy())), name + VALUES: tensor[kept]}
+    return packed
 
 
 def unpack(tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
     """The inverse of `pack`. Raises ValueError that says which tensor is damaged, KeyError that names a missing one."""
-    found = dict(tensors)
+    unpacked = dict(tensors)
     for name, shape in shapes.items():
-        bits, values, n = found.pop(name + BITS), found.pop(name + VALUES), math.prod(shape)
+        bits, values, n = unpacked.pop(name + BITS), unpacked.pop(name + VALUES), math.prod(shape)
         if bits.dtype != torch.uint8 or bits.shape != (math.ceil(n / 8),):
             raise ValueError(f"{name + BITS} has {bits.numel()} bytes instead of {math.ceil(n / 8)}")
         kept = torch.from_numpy(np.unpackbits(bits.numpy(), count=n)).bool()
         if values.shape != (int(kept.sum()),):
             raise ValueError(f"{name + VALUES} has {values.numel()} numbers instead of {int(kept.sum())}")
-        found[name] = values.new_zeros(n).masked_scatter(kept, values).view(shape)
-    return found
+        unpacked[name] = values.new_zeros(n).masked_scatter(kept, values).view(shape)
+    return unpacked
