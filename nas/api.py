@@ -203,7 +203,7 @@ def measure(subnets: Sequence[Name], devices: Sequence[Name], phase: str = "pref
 
     request = MeasureRequest(tuple(map(_name, subnets)), tuple(map(_name, devices)), phase, parse_time(budget))
     with _progress(console) as progress:
-        return [each.to_dict() for each in run(request, progress).measured]
+        return [subnet.to_dict() for subnet in run(request, progress).measured]
 
 
 def generate(subnet: Name, text: str, tokens: int = 100, *, temperature: float = 0.8, top_k: int | None = None,
@@ -227,7 +227,7 @@ def classify(subnet: Name, texts: Sequence[str]) -> list[Labelled]:
 
 def translate(subnet: Name, texts: Sequence[str]) -> list[str]:
     """The translation of each text."""
-    return [each.line for each in _answers(subnet, texts, "translate")]
+    return [answer.line for answer in _answers(subnet, texts, "translate")]
 
 
 def report(run: Name, out: Name | None = None) -> Path:

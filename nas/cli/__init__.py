@@ -37,13 +37,13 @@ def main(argv: list[str] | None = None) -> int:
     log = Log(sys.argv[1:] if argv is None else argv)
     with stoppable() as stops:
         try:
-            code, says = _attempt(argv, log, stops)
+            code, message = _attempt(argv, log, stops)
         except KeyboardInterrupt:  # another signal while the first was handled
-            code, says = STOPPED, ""
+            code, message = STOPPED, ""
         stops.ending = True
-        if says is not None:
-            log.close(code, says)
-        return _print(says or "", code)
+        if message is not None:
+            log.close(code, message)
+        return _print(message or "", code)
 
 
 def _attempt(argv: list[str] | None, log: Log, stops: Stops) -> tuple[int, str | None]:

@@ -24,10 +24,10 @@ class Group(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All options; the one that prints what --install-completion installs is not shown."""
-        found: list[Any] = super().get_params(ctx)
-        for each in found:
-            each.hidden = getattr(each, "hidden", False) or each.name == "show_completion"
-        return found
+        params: list[Any] = super().get_params(ctx)
+        for param in params:
+            param.hidden = getattr(param, "hidden", False) or param.name == "show_completion"
+        return params
 
 
 class LoggedCommand(TyperCommand):

@@ -58,10 +58,10 @@ class Asking:
                         + (f", {data.data['encoding']}" if "encoding" in data.data else ""))
         if data.rows:
             names = data.columns if len(data.columns) == len(data.rows[0]) else [""] * len(data.rows[0])
-            made = table(*names)
+            result = table(*names)
             for row in data.rows:
-                made.add_row(*(_cut(cell) for cell in row))
-            self.console.print(made)
+                result.add_row(*(_cut(cell) for cell in row))
+            self.console.print(result)
         for note in data.notes:
             self._print(note)
 

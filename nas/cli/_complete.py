@@ -43,8 +43,8 @@ def runs(incomplete: str) -> list[str]:
 
 def subnets(incomplete: str) -> list[str]:
     """The subnets of all runs, as RUN/KEY."""
-    found = ROOT.glob("*/subnets/*/architecture.json")
-    return _beginning((f"{path.parts[-4]}/{path.parts[-2]}" for path in found), incomplete)
+    files = ROOT.glob("*/subnets/*/architecture.json")
+    return _beginning((f"{path.parts[-4]}/{path.parts[-2]}" for path in files), incomplete)
 
 
 def runs_and_subnets(incomplete: str) -> list[str]:
@@ -58,7 +58,7 @@ def _front_keys(path: Path) -> list[str]:
 
     folder = path.parent
     try:
-        keys = [str(each["key"])[:12] for each in read_table(path)["architectures"]]
+        keys = [str(architecture["key"])[:12] for architecture in read_table(path)["architectures"]]
     except (ValueError, KeyError, TypeError):
         return []
     return [f"{folder.name}/{key}" for key in keys if not (folder / "subnets" / key).is_dir()]

@@ -37,7 +37,7 @@ class CompressCommand(LoggedCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Call the command; the options of techniques are in the context's `meta`."""
-        given = {name: ctx.params.pop(each.name) for name, each in self.declared.items()}
+        given = {name: ctx.params.pop(option.name) for name, option in self.declared.items()}
         ctx.meta[TECHNIQUE] = {name: value for name, value in given.items() if value is not None and value is not False}
         return super().invoke(ctx)
 
@@ -87,7 +87,7 @@ def _techniques() -> dict[str, Any]:
 
 
 def _param(command: LoggedCommand, name: str) -> Any:
-    return next(each for each in command.params if each.name == name)
+    return next(param for param in command.params if param.name == name)
 
 
 def _by_field(fields: dict[str, tuple[str, ...]]) -> dict[str, str]:

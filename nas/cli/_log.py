@@ -39,7 +39,7 @@ class Log:
     """The log entry of one command."""
 
     def __init__(self, argv: Sequence[str]) -> None:
-        self.command = shlex.join(["nas", *(each if len(each) <= LONGEST else f"{each[:LONGEST]}..." for each in argv)])
+        self.command = shlex.join(["nas", *(word if len(word) <= LONGEST else f"{word[:LONGEST]}..." for word in argv)])
         self.params: Mapping[str, Any] = {}
         """The parameters of the command, once known."""
         self.begun, self.start = datetime.now().astimezone(), time.monotonic()
@@ -52,10 +52,10 @@ class Log:
 
         def note(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any,
                  **named: Any) -> None:
-            says = command_line(str(message))
-            self.lines.append(f"{category.__name__}: {says} ({filename}:{lineno})")
+            text = command_line(str(message))
+            self.lines.append(f"{category.__name__}: {text} ({filename}:{lineno})")
             if category.__module__.partition(".")[0] in OURS:
-                print(printable(f"nas: warning: {says}"), file=sys.stderr)
+                print(printable(f"nas: warning: {text}"), file=sys.stderr)
             else:
                 show(message, category, filename, lineno, *more, **named)
 
@@ -66,9 +66,9 @@ class Log:
             if warnings.showwarning is note:
                 warnings.showwarning = show
 
-    def close(self, code: int, says: str = "") -> None:
+    def close(self, code: int, message: str = "") -> None:
         """Write how the command ended to the log of every run that it worked on."""
-        self.lines += says.splitlines()
+        self.lines += message.splitlines()
         self._write(ENDED.get(code, str(code)), [folder / FILE for folder in folders(self.params)])
 
     def close_failed(self, error: BaseException) -> Path | None:
@@ -100,7 +100,7 @@ class Log:
 
 def without_secrets(text: str) -> str:
     """The text without passwords in URLs and without the values of tokens and other secrets."""
-    return _SECRET.sub(lambda found: f"{found[1] or found[2] or found[3]}***{'@' if found[2] else ''}", text)
+    return _SECRET.sub(lambda match: f"{match[1] or match[2] or match[3]}***{'@' if match[2] else ''}", text)
 
 
 def folders(params: Mapping[str, Any]) -> list[Path]:
@@ -108,10 +108,10 @@ def folders(params: Mapping[str, Any]) -> list[Path]:
     named: list[str] = []
     for key in NAMES:
         value = params.get(key)
-        named += [str(each) for each in (value if isinstance(value, (list, tuple)) else [value]) if each]
+        named += [str(item) for item in (value if isinstance(value, (list, tuple)) else [value]) if item]
     if params.get("config"):
         named += _of_config(Path(str(params["config"])))
-    return list(dict.fromkeys(found for name in named if (found := _folder(name)) is not None))
+    return list(dict.fromkeys(folder for name in named if (folder := _folder(name)) is not None))
 
 
 def _of_config(path: Path) -> list[str]:
@@ -129,4 +129,4 @@ def _folder(name: str) -> Path | None:
     """The run's folder: of its name or path, of RUN/KEY, or of a subnet's folder in it."""
     path, under = Path(name), ROOT / name
     candidates = [*([path] if os.sep in name else []), under, under.parent, path.parent, path.parent.parent]
-    return next((each for each in candidates if (each / "config.yaml").is_file()), None)
+    return next((candidate for candidate in candidates if (candidate / "config.yaml").is_file()), None)

@@ -11,18 +11,18 @@ from search_spaces.errors import Fault, InputError
 
 def parse_settings(texts: Sequence[str], flag: str) -> dict[str, str]:
     """`key=value` texts as a table. Raises InputError for a text without =, and for a key given twice."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     faults = []
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
             faults.append(Fault("", f"{text!r} must be KEY=VALUE"))
-        elif key in found:
+        elif key in settings:
             faults.append(Fault(key, "is given twice"))
-        found[key] = value
+        settings[key] = value
     if faults:
         raise InputError(flag, faults)
-    return found
+    return settings
 
 
 def paths_and_settings(texts: Sequence[str], flag: str) -> tuple[list[str], dict[str, str]]:

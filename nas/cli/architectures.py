@@ -33,8 +33,8 @@ def blocks(
     """
     from nas.terminal import tables
 
-    found = tables.blocks_data(kind)
-    show_result({"blocks": found} if as_json else tables.blocks_table(found))
+    data = tables.blocks_data(kind)
+    show_result({"blocks": data} if as_json else tables.blocks_table(data))
 
 
 @app.command(rich_help_panel=SPACES)
@@ -52,13 +52,13 @@ def show(
     from nas.core import resolve
     from nas.terminal import drawing, tables
 
-    found = resolve.resolve(space_or_arch)
-    picked = resolve.pick(found, sample, smallest, largest)
-    length = resolve.sequence_length(found, seq_len, target_len)
+    resolved = resolve.resolve(space_or_arch)
+    picked = resolve.pick(resolved, sample, smallest, largest)
+    length = resolve.sequence_length(resolved, seq_len, target_len)
     console = screen()
     pictures = [drawing.draw(named, length, target_len, console.width, console.options.ascii_only) for named in picked]
-    if not isinstance(found, resolve.Named) and len(pictures) > 1:
-        pictures.insert(0, tables.space_summary(found))
+    if not isinstance(resolved, resolve.Named) and len(pictures) > 1:
+        pictures.insert(0, tables.space_summary(resolved))
     show_result(pictures[0])
     for picture in pictures[1:]:
         show_result("")
@@ -82,11 +82,11 @@ def count_command(
     from nas.core import resolve
     from nas.terminal import tables
 
-    found = resolve.resolve(space_or_arch)
-    length = resolve.sequence_length(found, seq_len, target_len)
-    costs = tables.costs(found, length, target_len, convention)
+    named = resolve.resolve(space_or_arch)
+    length = resolve.sequence_length(named, seq_len, target_len)
+    costs = tables.costs(named, length, target_len, convention)
     setting = {"seq_len": length, "target_len": target_len, "convention": convention}
-    show_result(tables.costs_data(found, costs, setting) if as_json else tables.costs_table(costs))
+    show_result(tables.costs_data(named, costs, setting) if as_json else tables.costs_table(costs))
 
 
 @app.command(rich_help_panel=SPACES)

@@ -74,15 +74,15 @@ def run_command(
 
     console = screen(as_json)
     try:
-        found = run(config, first, dry, TerminalPipeline(console))
+        outcome = run(config, first, dry, TerminalPipeline(console))
     except Stopped:
         show_note(f"stopped; resume with: nas run {config}")
         raise typer.Exit(130) from None
-    if isinstance(found, PipelinePlan):
-        show_result(plan_data(found) if as_json else plan_table(found))
+    if isinstance(outcome, PipelinePlan):
+        show_result(plan_data(outcome) if as_json else plan_table(outcome))
     else:
-        show_result(found.to_dict() if as_json else done_table(found))
-        console.print(f"report: {found.report}: open it in a browser; it needs no network", markup=False,
+        show_result(outcome.to_dict() if as_json else done_table(outcome))
+        console.print(f"report: {outcome.report}: open it in a browser; it needs no network", markup=False,
                       soft_wrap=True)
 
 

@@ -65,11 +65,11 @@ def _connect(address: str, workers: int, environment: dict[str, Any] | None) -> 
         raise
     except (OSError, ValueError, RuntimeError, RayError) as error:
         if "Authentication" in f"{error!r} {error.__cause__!r}":
-            says = (f"the cluster at {address!r} requires a token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH to "
-                    "the token file")
+            message = (f"the cluster at {address!r} requires a token; set RAY_AUTH_MODE=token, and "
+                       "RAY_AUTH_TOKEN_PATH to the token file")
         else:
-            says = f"no Ray cluster at {address!r} ({str(error).splitlines()[0]}); {REMEDY}"
-        raise InputError(Option("ray"), says) from None
+            message = f"no Ray cluster at {address!r} ({str(error).splitlines()[0]}); {REMEDY}"
+        raise InputError(Option("ray"), message) from None
 
 
 class _OwnPaths(list[str]):
@@ -115,8 +115,8 @@ def in_parallel(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], 
             except RayTaskError as error:  # its text is the traceback of the other process
                 raise error.cause if isinstance(error.cause, InputError) else error from None
             except RayError as error:
-                says = f"a worker failed ({str(error).splitlines()[0]}); finished work is kept; rerun to resume"
-                raise InputError(Option("ray"), says) from None
+                message = f"a worker failed ({str(error).splitlines()[0]}); finished work is kept; rerun to resume"
+                raise InputError(Option("ray"), message) from None
 
 
 def _alone(function: Callable[..., Any], arguments: tuple[Any, ...], common: Any) -> Any:

@@ -24,8 +24,8 @@ def _data_as_text(value: Any) -> Any:
     """Numbers, switches and paths as `config.yaml` keeps them."""
     if not isinstance(value, Mapping):
         return value
-    return {key: str(each).lower() if isinstance(each, bool) else str(each) if isinstance(each, int | float | Path)
-            else each for key, each in value.items()}
+    return {key: str(entry).lower() if isinstance(entry, bool) else str(entry) if isinstance(entry, int | float | Path)
+            else entry for key, entry in value.items()}
 
 
 DataOptions = Annotated[dict[str, str], BeforeValidator(_data_as_text)]
@@ -92,10 +92,10 @@ def recipe_of_one(base: Recipe, settings: Mapping[str, Any], share: int, lr_shar
     """
     start = base.model_copy(update={"strategy": "largest", "layerdrop": 0.0, "order_at": 0.0,
                                     "steps": -(-base.steps // share), "lr": base.lr * lr_share})
-    made = make_recipe(settings, start)
+    recipe = make_recipe(settings, start)
     if "warmup" in settings:
-        return made
-    return made.model_copy(update={"warmup": round(base.warmup * made.steps / base.steps)})
+        return recipe
+    return recipe.model_copy(update={"warmup": round(base.warmup * recipe.steps / base.steps)})
 
 
 def faults_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]:

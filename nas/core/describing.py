@@ -59,15 +59,15 @@ def in_a_line(arch: Architecture) -> str:
 def stack_line(name: str, layers: tuple[Layer, ...], n_slots: int | None) -> str:
     """A stack in a few words: its depth, the parts that are shared, the slots that no layer uses."""
     mixers, ffns = [layer.mixer_slot for layer in layers], [layer.ffn_slot for layer in layers]
-    says = [f"{name}: {len(layers)} layer{'s' if len(layers) > 1 else ''}"]
+    parts = [f"{name}: {len(layers)} layer{'s' if len(layers) > 1 else ''}"]
     for what, slots in (("mixers", mixers), ("feed-forwards", ffns)):
         if len(set(slots)) < len(slots):
-            says.append(f"{len(slots)} {what} share the weights of {len(set(slots))}")
+            parts.append(f"{len(slots)} {what} share the weights of {len(set(slots))}")
     used = set(mixers) | set(ffns)
     idle = [str(slot) for slot in range(n_slots or max(used) + 1) if slot not in used]
     if idle:
-        says.append(f"slots no layer uses: {', '.join(idle)}")
-    return "; ".join(says)
+        parts.append(f"slots no layer uses: {', '.join(idle)}")
+    return "; ".join(parts)
 
 
 def _is_drawn(block: BlockConfig) -> bool:

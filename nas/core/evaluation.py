@@ -28,18 +28,18 @@ def prepare(run: RunDir) -> Prepared:
         InputError: the data are invalid, or differ from those the run was started with.
     """
     config = run.config()
-    found = tasks.get(config.task).prepare(config.data, run.space(), run.path / "data", config.training.seed)
-    if run.read_manifest().get("data_fingerprint", found.fingerprint) != found.fingerprint:
+    prepared = tasks.get(config.task).prepare(config.data, run.space(), run.path / "data", config.training.seed)
+    if run.read_manifest().get("data_fingerprint", prepared.fingerprint) != prepared.fingerprint:
         raise InputError(str(run.path / "data"), "contains different data than the run was started with; start a new "
                                                  "run")
-    return found
+    return prepared
 
 
 def evaluator(task: Task, prepared: Prepared, archs: Mapping[str, Architecture], limited: bool = True) -> Evaluate:
     """Evaluates architectures on the validation split; `loss` is their mean."""
     def evaluate(trainer: Trainer) -> dict[str, float]:
         recipe = trainer.recipe
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         with trainer.averaged():
             for name, arch in archs.items():
                 def logits(batch: Batch, arch: Architecture = arch) -> torch.Tensor:
@@ -47,8 +47,8 @@ def evaluator(task: Task, prepared: Prepared, archs: Mapping[str, Architecture],
 
                 limit = recipe.evaluate_limit or None if limited else None
                 metrics = task.evaluate(logits, prepared, "valid", size=recipe.batch_size, limit=limit, full=False)
-                found |= {f"{name}/{metric}": value for metric, value in metrics.items()}
-        return {"loss": sum(found[f"{name}/loss"] for name in archs) / len(archs), **found}
+                values |= {f"{name}/{metric}": value for metric, value in metrics.items()}
+        return {"loss": sum(values[f"{name}/loss"] for name in archs) / len(archs), **values}
 
     return evaluate
 
@@ -102,8 +102,8 @@ def place(model: Model, recipe: Recipe) -> Model:
 def pick_device(name: str) -> torch.device:
     """A device by its name; `auto` is the accelerator where there is one. Raises InputError if it is not there."""
     if name == "auto":
-        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-        return found or torch.device("cpu")
+        accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return accelerator or torch.device("cpu")
     try:
         device = torch.device(name)
         torch.empty(1, device=device)

@@ -81,7 +81,7 @@ class ParetoFronts:
     def by_device(self) -> dict[str | None, list[FrontEntry]]:
         """The front of each device; None is the front of all objectives."""
         devices: list[str | None] = [self.device] if self.device else [*devices_of(self.objectives)] or [None]
-        return {each: front(self.entries, self.objectives, each) for each in devices}
+        return {device: front(self.entries, self.objectives, device) for device in devices}
 
     def to_dict(self) -> dict[str, Any]:
         """Data for JSON output."""
@@ -149,8 +149,8 @@ def read_front(run: RunDir) -> list[FrontEntry]:
     if not path.is_file():
         raise InputError(str(run.path), f"has not been searched; run {Command('search', run.name)}")
     data = checked(_FrontFile, read_json(path, remedy), str(path), remedy)
-    return [FrontEntry(read_architecture(each.architecture, path, remedy), each.metrics, each.costs,
-                       each.unmeasured_share) for each in data.architectures]
+    return [FrontEntry(read_architecture(entry.architecture, path, remedy), entry.metrics, entry.costs,
+                       entry.unmeasured_share) for entry in data.architectures]
 
 
 def read_architecture(data: dict[str, Any], path: Path, remedy: str) -> Architecture:

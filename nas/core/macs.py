@@ -76,7 +76,7 @@ def _einsum(inputs: list[Any], outputs: list[Any], biases: bool) -> int:
 
 def _whole_numbers(value: Any) -> list[int]:
     """A list that is an argument of a traced operator."""
-    return [each.toIValue() for each in value.node().inputs()]
+    return [item.toIValue() for item in value.node().inputs()]
 
 
 def _fourier(inputs: list[Any], outputs: list[Any], biases: bool) -> int:

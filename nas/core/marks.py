@@ -18,7 +18,7 @@ Shares = Mapping[str, float]
 
 def is_marked(shares: Sequence[Shares], measures: Sequence[Measure]) -> bool:
     """Whether one of these measures is marked for one of the architectures."""
-    return any(each.get(measure.name, 0.0) > 0 for each in shares for measure in measures)
+    return any(architecture.get(measure.name, 0.0) > 0 for architecture in shares for measure in measures)
 
 
 def unmeasured_notes(shares: Sequence[Shares], measures: Sequence[Measure], space: str, where: str) -> Iterator[str]:
@@ -30,13 +30,13 @@ def unmeasured_notes(shares: Sequence[Shares], measures: Sequence[Measure], spac
         where: where the architectures are, such as "on the front".
     """
     for measure in measures:
-        found = sorted(share for each in shares if (share := each.get(measure.name, 0.0)) > 0)
-        if found and measure.device is not None:
-            low, high = (f"{100 * share:.0f}" if share >= 0.01 else "<1" for share in (found[0], found[-1]))
+        positive = sorted(share for architecture in shares if (share := architecture.get(measure.name, 0.0)) > 0)
+        if positive and measure.device is not None:
+            low, high = (f"{100 * share:.0f}" if share >= 0.01 else "<1" for share in (positive[0], positive[-1]))
             part = f"{high} %" if low == high else f"{low} to {high} %"
             word, remedy = _remedy(measure.device, measure.phase, space)
-            yield (f"{measure.name} of {len(found)} of {len(shares)} architectures {where} is based on {word} prices "
-                   f"({part} of the {measure.declared.label}); {remedy}")
+            yield (f"{measure.name} of {len(positive)} of {len(shares)} architectures {where} is based on {word} "
+                   f"prices ({part} of the {measure.declared.label}); {remedy}")
 
 
 def warn_unmeasured(shares: Sequence[Shares], measures: Sequence[Measure], space: str, where: str) -> None:

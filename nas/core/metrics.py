@@ -83,8 +83,8 @@ class Clock:
 
     def taken(self) -> float:
         """The seconds of the steps since the last call."""
-        found, self.seconds = self.seconds, 0.0
-        return max(found, 1e-9)
+        seconds, self.seconds = self.seconds, 0.0
+        return max(seconds, 1e-9)
 
 
 def step_metrics(report: StepReport) -> dict[str, float]:

@@ -66,8 +66,8 @@ def _figures(subnet: Subnet) -> Iterator[str]:
 
 def _costs(subnet: Subnet, tabled: bool) -> list[Measure]:
     """The measures of its costs: those predicted unit by unit, which have a separate table, or the others."""
-    found = (parse_measure(name, {}) for name in subnet.facts.costs)
-    return [measure for measure in found if measure.declared.partly_unmeasured == tabled]
+    measures = (parse_measure(name, {}) for name in subnet.facts.costs)
+    return [measure for measure in measures if measure.declared.partly_unmeasured == tabled]
 
 
 def _latencies(subnet: Subnet) -> Iterator[str]:
@@ -90,9 +90,10 @@ def _latencies(subnet: Subnet) -> Iterator[str]:
 
 
 def _made(subnet: Subnet) -> Iterator[str]:
-    made = subnet.facts.made
-    metrics = list(dict.fromkeys(name for each in made for name in each.metrics))
-    rows = [(each.stage, _said(each.settings), *(_number(each.metrics.get(name)) for name in metrics)) for each in made]
+    steps = subnet.facts.made
+    metrics = list(dict.fromkeys(name for step in steps for name in step.metrics))
+    rows = [(step.stage, _said(step.settings), *(_number(step.metrics.get(name)) for name in metrics))
+            for step in steps]
     names = [f"{name} afterwards" for name in metrics]
     yield from _table(("step", "settings", *names), rows, right=range(2, 2 + len(names)))
 

@@ -112,14 +112,15 @@ def within(entries: Sequence[FrontEntry], limits: Sequence[Limit]) -> list[Front
 def _unmet(entries: Sequence[FrontEntry], limits: Sequence[Limit]) -> list[Fault]:
     """The nearest values: for each limit that cannot be met, else for limits that cannot be met together."""
     reached = {limit: min((entry.value(limit.measure) for entry in entries), key=limit.excess) for limit in limits}
-    says = f"none of the {len(entries):,} evaluated architectures has"
+    problem = f"none of the {len(entries):,} evaluated architectures has"
     alone = [limit for limit, value in reached.items() if not limit.holds(value)]
     if alone:
-        return [Fault("", f"{says} {limit}; the nearest takes {_bound(limit, reached[limit])}") for limit in alone]
+        return [Fault("", f"{problem} {limit}; the nearest takes {_bound(limit, reached[limit])}") for limit in alone]
     nearest = min(entries, key=lambda entry: max(limit.excess(entry.value(limit.measure)) for limit in limits))
     missed = [limit for limit in limits if not limit.holds(nearest.value(limit.measure))]
     takes = " ".join(_bound(limit, nearest.value(limit.measure)) for limit in missed)
-    return [Fault("", f"{says} {' and '.join(map(str, limits))}; the nearest, {nearest.arch.key[:12]}, takes {takes}")]
+    wanted = " and ".join(map(str, limits))
+    return [Fault("", f"{problem} {wanted}; the nearest, {nearest.arch.key[:12]}, takes {takes}")]
 
 
 def _option(limit: Limit) -> Option:
@@ -146,17 +147,17 @@ def knee(entries: Sequence[FrontEntry], objectives: Sequence[Measure]) -> FrontE
     Raises:
         InputError: the objectives have no cost.
     """
-    quality, cost = _quality(objectives), next((each for each in objectives if not each.is_quality), None)
+    quality, cost = _quality(objectives), next((goal for goal in objectives if not goal.is_quality), None)
     if cost is None:
         raise InputError(Option("knee"), "the objectives of the search contain no cost; name a profiled "
                                          f"{Option('device')}, or give {Option('top')} 1")
-    found = front(entries, [quality, cost])
-    points = as_costs([[entry.value(quality), entry.value(cost)] for entry in found],
+    optimal = front(entries, [quality, cost])
+    points = as_costs([[entry.value(quality), entry.value(cost)] for entry in optimal],
                       [quality.maximise, cost.maximise])
     low, high = points.min(axis=0), points.max(axis=0)
     scaled = (points - low) / np.where(high > low, high - low, 1.0)
     distance = scaled.sum(axis=1)  # the ends are (0, 1) and (1, 0)
-    return found[int(np.lexsort((points[:, 1], distance))[0])]
+    return optimal[int(np.lexsort((points[:, 1], distance))[0])]
 
 
 def _quality(objectives: Sequence[Measure]) -> Measure:

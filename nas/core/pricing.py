@@ -74,11 +74,11 @@ class Prices:
     def measures(self, arch: Architecture) -> tuple[Measure, ...]:
         """Every measure that an architecture has a price for: counted ones, and those of the profiles."""
         kinds = [kind for kind in registry().values() if not kind.why_not(arch)]
-        found = [Measure(kind.name, maximise=kind.maximise) for kind in kinds if not kind.on_device]
+        measures = [Measure(kind.name, maximise=kind.maximise) for kind in kinds if not kind.on_device]
         for name, device in self.devices.items():
-            found += [Measure(kind.name, name, phase, kind.maximise) for kind in kinds if kind.on_device
-                      for phase in kind.known_phases(device)]
-        return tuple(found)
+            measures += [Measure(kind.name, name, phase, kind.maximise) for kind in kinds if kind.on_device
+                         for phase in kind.known_phases(device)]
+        return tuple(measures)
 
     def all_of(self, arch: Architecture) -> dict[str, float]:
         """Every price of one architecture by the name of its measure."""

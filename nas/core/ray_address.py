@@ -37,17 +37,18 @@ def check_answers(address: str) -> None:
     Args:
         address: `auto`, host:port, or ray://host:port.
     """
-    asked = f"{address!r}"
+    requested = f"{address!r}"
     if address == "auto":
         address = os.environ.get("RAY_ADDRESS") or _found()
-        asked = f"'auto' ({address})"
-    found = re.fullmatch(r"(?:ray://)?(?:\[([^\]]+)\]|([^:/]+)):(\d{1,5})(?:/.*)?", address)
-    if not found or not 0 < int(found[3]) < 1 << 16:
-        raise InputError(Option("ray"), f"{asked} is not allowed; allowed: auto, local, HOST:PORT or {CLIENT}HOST:PORT")
-    host, port = found[1] or found[2], int(found[3])
+        requested = f"'auto' ({address})"
+    match = re.fullmatch(r"(?:ray://)?(?:\[([^\]]+)\]|([^:/]+)):(\d{1,5})(?:/.*)?", address)
+    if not match or not 0 < int(match[3]) < 1 << 16:
+        raise InputError(Option("ray"), f"{requested} is not allowed; "
+                                        f"allowed: auto, local, HOST:PORT or {CLIENT}HOST:PORT")
+    host, port = match[1] or match[2], int(match[3])
     why = _why_not(host, port)
     if why:
-        raise InputError(Option("ray"), f"no Ray cluster at {asked}: {why}; {REMEDY}")
+        raise InputError(Option("ray"), f"no Ray cluster at {requested}: {why}; {REMEDY}")
 
 
 def found_here() -> str | None:
@@ -64,11 +65,11 @@ def found_here() -> str | None:
 
 def _found() -> str:
     """See `found_here`. Raises InputError if this machine belongs to no cluster."""
-    found = found_here()
-    if not found:
-        says = "no Ray cluster for 'auto': RAY_ADDRESS is not set, and no Ray runs on this machine"
-        raise InputError(Option("ray"), f"{says}; {REMEDY}")
-    return found
+    address = found_here()
+    if not address:
+        message = "no Ray cluster for 'auto': RAY_ADDRESS is not set, and no Ray runs on this machine"
+        raise InputError(Option("ray"), f"{message}; {REMEDY}")
+    return address
 
 
 def _why_not(host: str, port: int) -> str | None:

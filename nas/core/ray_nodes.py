@@ -47,19 +47,19 @@ class Nodes:
         self._gone |= {node["NodeID"] for node in left}
         self._known |= {node["NodeID"] for node in nodes if node["Alive"]}
         for node in left:
-            self._tell(node, sum(each["Alive"] and each["NodeID"] not in self._gone for each in nodes))
+            self._tell(node, sum(other["Alive"] and other["NodeID"] not in self._gone for other in nodes))
         self._looked = time.monotonic()
 
     def _tell(self, node: dict[str, Any], left: int) -> None:
         name, address = node.get("NodeManagerHostname"), node.get("NodeManagerAddress")
         why = " ".join(str(node.get("DeathReasonMessage") or "its Ray process is not running any more").split())[:200]
-        says = (f"the machine {name} ({address}, node {node['NodeID'][:8]}) left the Ray cluster during {self.stage}: "
-                f"{why}; its work is repeated on other machines; machines left: {left}")
+        message = (f"the machine {name} ({address}, node {node['NodeID'][:8]}) left the Ray cluster during "
+                   f"{self.stage}: {why}; its work is repeated on other machines; machines left: {left}")
         event = {"schema_version": 1, "time": datetime.now().astimezone().isoformat(timespec="seconds"),
-                 "kind": "node_left", "stage": self.stage, "says": says}
+                 "kind": "node_left", "stage": self.stage, "says": message}
         with suppress(OSError), (self.folder / EVENTS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(event) + "\n")
-        warnings.warn(says, NodeWarning, stacklevel=2)
+        warnings.warn(message, NodeWarning, stacklevel=2)
 
 
 def _has_left(node: dict[str, Any]) -> bool:

@@ -58,7 +58,7 @@ def resolve(text: str) -> SearchSpace | Named:
     raise InputError(text, _unknown(text))
 
 
-def pick(found: SearchSpace | Named, sample: int | None, smallest: bool, largest: bool) -> list[Named]:
+def pick(named: SearchSpace | Named, sample: int | None, smallest: bool, largest: bool) -> list[Named]:
     """The architectures selected by options: one, or by default the largest and smallest of a space.
 
     Raises:
@@ -68,33 +68,33 @@ def pick(found: SearchSpace | Named, sample: int | None, smallest: bool, largest
                                                       ("largest", largest)) if is_given]
     if len(given) > 1:
         raise InputError("", f"{' and '.join(given)} cannot be combined; give one")
-    if isinstance(found, Named):
+    if isinstance(named, Named):
         if given:
-            raise InputError(found.name, f"is an architecture; {given[0]} requires a space")
-        return [found]
+            raise InputError(named.name, f"is an architecture; {given[0]} requires a space")
+        return [named]
     picked = []
     if sample is not None:
-        picked.append(Named(f"{found.name}, sample {sample}", found.sample(random.Random(sample)), found))  # noqa: S311
+        picked.append(Named(f"{named.name}, sample {sample}", named.sample(random.Random(sample)), named))  # noqa: S311
     if largest or not given:
-        picked.append(Named(f"{found.name}, largest", found.largest(), found))
+        picked.append(Named(f"{named.name}, largest", named.largest(), named))
     if smallest or not given:
-        picked.append(Named(f"{found.name}, smallest", found.smallest(), found))
+        picked.append(Named(f"{named.name}, smallest", named.smallest(), named))
     return picked
 
 
-def sequence_length(found: SearchSpace | Named, seq_len: int | None, target_len: int | None) -> int:
+def sequence_length(named: SearchSpace | Named, seq_len: int | None, target_len: int | None) -> int:
     """The sequence length for counting: the given one, or 128, or the context if shorter.
 
     Raises:
         InputError: a length is below 1 or beyond the context, or a target length is given without a target.
     """
-    model = found.arch if isinstance(found, Named) else found
+    model = named.arch if isinstance(named, Named) else named
     for option, length in (("seq_len", seq_len), ("target_len", target_len)):
         if length is not None and not 1 <= length <= model.context:
             raise InputError(Option(option), f"{length} is not allowed; allowed: 1 to {model.context}, the context of "
-                                     f"{found.name}")
+                                     f"{named.name}")
     if target_len is not None and model.family != "seq2seq":
-        raise InputError(Option("target_len"), f"requires the family seq2seq; {found.name} is {model.family}")
+        raise InputError(Option("target_len"), f"requires the family seq2seq; {named.name} is {model.family}")
     return min(DEFAULT_LENGTH, model.context) if seq_len is None else seq_len
 
 
@@ -120,11 +120,11 @@ def _of_run(folder: Path, text: str) -> Architecture:
     if len(subnets) == 1:
         return _architecture(subnets[0] / "architecture.json")
     front = [arch for arch in _front(folder) if arch.key.startswith(key)] if key else []
-    found = [each.name for each in subnets] or [arch.key[:12] for arch in front]
+    known = [subnet.name for subnet in subnets] or [arch.key[:12] for arch in front]
     if not subnets and len(front) == 1:
         return front[0]
-    if found:
-        raise InputError(text, f"matches several architectures: {', '.join(found)}; give more characters of the key")
+    if known:
+        raise InputError(text, f"matches several architectures: {', '.join(known)}; give more characters of the key")
     if not key:
         raise InputError(text, f"is a run; give RUN/KEY: {Command('pareto', folder.name)} lists keys")
     raise InputError(text, f"no subnet of {folder} and no architecture on its front has a key that starts with "

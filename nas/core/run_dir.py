@@ -51,8 +51,8 @@ def folder_of_run(name: str) -> Path:
             any name.
     """
     path = Path(name)
-    made = (each.name for each in path.parents if each.name and not each.exists())
-    if path.name == ".." or not all(re.fullmatch(r"[\w.+-]+", part) for part in (path.name, *made)):
+    missing = (parent.name for parent in path.parents if parent.name and not parent.exists())
+    if path.name == ".." or not all(re.fullmatch(r"[\w.+-]+", part) for part in (path.name, *missing)):
         raise InputError("run", f"{name!r} is not allowed; allowed: letters, digits, . _ + -, or the path of a folder "
                                 "with such a name")
     return path if os.sep in name else ROOT / name
@@ -218,15 +218,15 @@ def locked(folder: Path, what: str) -> Iterator[None]:
 
 def digest(*paths: Path) -> str:
     """The SHA-256 of files one after the other. Raises InputError for one that cannot be read."""
-    found = hashlib.sha256()
+    digester = hashlib.sha256()
     for path in paths:
         try:
             with path.open("rb") as file:
                 while block := file.read(1 << 20):
-                    found.update(block)
+                    digester.update(block)
         except OSError as error:
             raise InputError(str(path), f"cannot be read ({error.strerror})") from None
-    return found.hexdigest()
+    return digester.hexdigest()
 
 
 def write_text(path: Path, text: str) -> None:

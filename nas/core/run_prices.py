@@ -27,8 +27,8 @@ def load_prices(devices: Sequence[str], space: SearchSpace, run: RunDir) -> Pric
             try:
                 device.predict_many([space.smallest(), space.largest()], phase)
             except InputError as error:
-                says = error.faults[0].says.split("; run ")[0]
-                raise InputError(name, f"{says}; run {Command('profile', name, space=str(run.path))}") from None
+                reason = error.faults[0].says.split("; run ")[0]
+                raise InputError(name, f"{reason}; run {Command('profile', name, space=str(run.path))}") from None
     return prices
 
 

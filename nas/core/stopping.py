@@ -23,9 +23,9 @@ class Stopped(Exception):  # noqa: N818 - not an error
         says: how far it got, and the command that resumes it.
     """
 
-    def __init__(self, says: str = "stopped; rerun the same command to resume") -> None:
-        super().__init__(says)
-        self.marked = says
+    def __init__(self, message: str = "stopped; rerun the same command to resume") -> None:
+        super().__init__(message)
+        self.marked = message
         """The sentence with marks around options and commands; see `search_spaces.errors.with_references`."""
 
     def __str__(self) -> str:

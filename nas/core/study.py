@@ -94,8 +94,8 @@ class Study:
             where = f"{self.path}, trial {trial.number}"
             checked(_Attributes, trial.user_attrs, where, REMEDY)
             if trial.params.keys() != self.distributions.keys() or not all(
-                    trial.params[name] in each.choices  # type: ignore[attr-defined]  # all genes are choices
-                    for name, each in self.distributions.items()):
+                    trial.params[name] in distribution.choices  # type: ignore[attr-defined]  # all genes are choices
+                    for name, distribution in self.distributions.items()):
                 raise InputError(str(self.path), f"trial {trial.number} does not belong to this search; {REMEDY}")
             values = trial.values or ()
             if trial.state == TrialState.COMPLETE and not (len(values) == len(names) and np.isfinite(values).all()):
@@ -180,5 +180,5 @@ def _open(path: Path, directions: Sequence[StudyDirection]) -> optuna.Study:
     except OSError:
         raise
     except Exception as error:  # Optuna applies lines unchecked: a damaged one can raise anything
-        says = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(str(path), f"is not a journal of a search ({shown(says)}); {REMEDY}") from None
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(str(path), f"is not a journal of a search ({shown(reason)}); {REMEDY}") from None

@@ -109,10 +109,10 @@ class SubnetFacts(_Frozen):
         """A cost as text, marked if partly unmeasured."""
         return measure.show(self.costs[measure.name], self.unmeasured_share.get(measure.name, 0.0))
 
-    def then(self, made: Made, **changed: Any) -> SubnetFacts:
+    def then(self, step: Made, **changed: Any) -> SubnetFacts:
         """The facts after another step; earlier measurements and exports are dropped, because they belong to another
         model."""
-        return self.model_copy(update={"made": (*self.made, made), "measured": {}, "exports": {}, **changed})
+        return self.model_copy(update={"made": (*self.made, step), "measured": {}, "exports": {}, **changed})
 
 
 @dataclass(frozen=True)
@@ -142,17 +142,17 @@ class Subnet:
         """Its tokenizer. Raises InputError if the file is missing, damaged or of another vocabulary."""
         path = self.path / TOKENIZER
         try:
-            found = Tokenizer.from_str(read_text(path, REMEDY))
+            tokenizer = Tokenizer.from_str(read_text(path, REMEDY))
         except InputError:
             raise
         except Exception as error:  # the library raises Exception itself
-            says = getattr(error, "strerror", None) or "the file is damaged"
-            raise InputError(str(path), f"cannot be read ({says}); {REMEDY}") from None
-        n = found.get_vocab_size()
+            reason = getattr(error, "strerror", None) or "the file is damaged"
+            raise InputError(str(path), f"cannot be read ({reason}); {REMEDY}") from None
+        n = tokenizer.get_vocab_size()
         if n > self.arch.vocab_size or (n != self.arch.vocab_size and not self.facts.brings_tokenizer):
             raise InputError(str(path), f"makes {n:,} tokens, the model has "
                                         f"{self.arch.vocab_size:,}; {REMEDY}")
-        return found
+        return tokenizer
 
     def run(self) -> RunDir:
         """Its run, which has the data. Raises InputError if that is gone."""
@@ -169,11 +169,11 @@ class Subnet:
     def prepared(self) -> Prepared:
         """Its training and validation data. Raises InputError if they are gone or of another vocabulary."""
         run = self.run()
-        found = prepare(run)
-        if found.tokenizer.get_vocab() != self.tokenizer().get_vocab():
+        prepared = prepare(run)
+        if prepared.tokenizer.get_vocab() != self.tokenizer().get_vocab():
             raise InputError(str(self.path), f"has another vocabulary than the data of {run.path}; take the folder of "
                                              f"a run to its own run, {self.facts.run}")
-        return found
+        return prepared
 
     def write_facts(self, facts: SubnetFacts) -> Subnet:
         """Replace `metrics.json` and the model card."""
@@ -215,7 +215,7 @@ def check_free(folder: Path) -> None:
     """Raises InputError if a folder exists, or cannot be created."""
     if folder.exists():
         raise InputError(str(folder), f"exists; delete it, or name another folder with {Option('out')}")
-    parent = next(each for each in folder.absolute().parents if each.exists())
+    parent = next(parent_folder for parent_folder in folder.absolute().parents if parent_folder.exists())
     if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
         raise InputError(str(folder), f"cannot be written: {parent} is not writable; name another folder with "
                                       f"{Option('out')}")
@@ -223,8 +223,8 @@ def check_free(folder: Path) -> None:
 
 def subnets_in(run: Path) -> list[Path]:
     """The folders of a run's subnets by name, without unfinished ones."""
-    found = (path.parent for path in (run / SUBNETS).glob(f"*/{ARCHITECTURE}"))
-    return sorted(folder for folder in found if not folder.name.startswith("."))
+    folders = (path.parent for path in (run / SUBNETS).glob(f"*/{ARCHITECTURE}"))
+    return sorted(folder for folder in folders if not folder.name.startswith("."))
 
 
 def named_subnets(key: str, run: Path) -> list[Path]:
@@ -238,24 +238,24 @@ def _folder(name: str) -> Path:
         return path
     run, _, key = name.rpartition("/")
     there = subnets_in(Path(run) if (Path(run) / SUBNETS).is_dir() else ROOT / run) if run else []
-    found = _named(key, there) if key else []
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InputError(name, f"matches several subnets: {', '.join(each.name for each in found)}")
+    matches = _named(key, there) if key else []
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise InputError(name, f"matches several subnets: {', '.join(subnet.name for subnet in matches)}")
     if path.is_dir():
         raise InputError(name, f"is not a subnet: it contains no {ARCHITECTURE}; nas extract writes subnets")
-    known = f"subnets of {run}: {', '.join(each.name for each in there)}" if there else _known(name)
+    known = f"subnets of {run}: {', '.join(subnet.name for subnet in there)}" if there else _known(name)
     raise InputError(name, f"is not the folder of a subnet; {known}")
 
 
 def _known(name: str) -> str:
     """A hint about existing subnets."""
     runs = known_runs()
-    subnets = [f"{run}/{each.name}" for run in runs for each in subnets_in(ROOT / run)]
+    subnets = [f"{run}/{subnet.name}" for run in runs for subnet in subnets_in(ROOT / run)]
     said = [f"{what} here: {', '.join(known)}" for what, known in (("runs", runs), ("subnets", subnets)) if known]
     said += [] if subnets else ["nas extract writes subnets"]
-    return "; ".join(said) + did_you_mean(name, [each for each in (*runs, *subnets) if each != name])
+    return "; ".join(said) + did_you_mean(name, [subnet for subnet in (*runs, *subnets) if subnet != name])
 
 
 def _named(key: str, there: Sequence[Path]) -> list[Path]:
@@ -264,9 +264,9 @@ def _named(key: str, there: Sequence[Path]) -> list[Path]:
     `7b9f` is the extracted subnet even if others were derived from it; `7b9f-int8` is one of those.
     """
     begins, _, ends = key.partition("-")
-    ways = ([each for each in there if each.name == key],
-            [each for each in there if each.name.startswith(begins) and each.name.partition("-")[2] == ends],
-            [each for each in there if each.name.startswith(key)])
+    ways = ([subnet for subnet in there if subnet.name == key],
+            [subnet for subnet in there if subnet.name.startswith(begins) and subnet.name.partition("-")[2] == ends],
+            [subnet for subnet in there if subnet.name.startswith(key)])
     return next(filter(None, ways), [])
 
 

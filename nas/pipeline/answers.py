@@ -41,43 +41,43 @@ def data_of(paths: Sequence[str], options: Mapping[str, str], task: str | None, 
         name = task or ask("task", "Task?", "lm", tuple(sorted(tasks.names())))
         tasks.get(name).check_data(options)
         return Guess("as given", name, options)
-    found = guess(paths, task)
-    kept = {key: value for key, value in found.data.items() if key not in options}
+    detected = guess(paths, task)
+    kept = {key: value for key, value in detected.data.items() if key not in options}
     if "pattern" in options or "format" in options:
         kept = {key: value for key, value in kept.items() if key in SPLITS or key == "encoding"}
-    say(found)
-    name = task or _task(found, ask)
-    picked = {**kept, **_columns(found, tasks.get(name), ask, options), **options}
+    say(detected)
+    name = task or _task(detected, ask)
+    picked = {**kept, **_columns(detected, tasks.get(name), ask, options), **options}
     checked, notes = _checked(tasks.get(name), picked, options)
     say(Guess("", name, checked, notes=notes))
-    return replace(found, task=name, data=checked, notes=notes)
+    return replace(detected, task=name, data=checked, notes=notes)
 
 
 def _is_there(path: str) -> bool:
     return Path(path).expanduser().exists()
 
 
-def _task(found: Guess, ask: Answer) -> str:
+def _task(detected: Guess, ask: Answer) -> str:
     """The task; asks if the columns are ambiguous."""
-    fitting = tuple(name for name in tasks.names() if set(tasks.get(name).roles) <= set(found.picks))
-    if found.task in fitting and len(fitting) > 1 and len(found.columns) > 1:
-        return ask("task", "Task?", found.task, fitting)
-    return found.task
+    fitting = tuple(name for name in tasks.names() if set(tasks.get(name).roles) <= set(detected.picks))
+    if detected.task in fitting and len(fitting) > 1 and len(detected.columns) > 1:
+        return ask("task", "Task?", detected.task, fitting)
+    return detected.task
 
 
-def _columns(found: Guess, task: Task, ask: Answer, options: Mapping[str, str]) -> dict[str, str]:
+def _columns(detected: Guess, task: Task, ask: Answer, options: Mapping[str, str]) -> dict[str, str]:
     """The column of every role of the task; asks if several are possible."""
-    if not found.picks:
+    if not detected.picks:
         return {}
     picked: dict[str, str] = {}
     for role in task.roles:
-        likely = tuple(name for name in found.picks.get(role, found.columns) if name not in picked.values())
-        rest = tuple(name for name in found.columns if name not in picked.values())
+        likely = tuple(name for name in detected.picks.get(role, detected.columns) if name not in picked.values())
+        rest = tuple(name for name in detected.columns if name not in picked.values())
         if role in options:
             picked[role] = options[role]
         elif not rest:
             raise InputError(Option("data"), f"the task {task.name} needs a column for {role}; there is only "
-                                             f"{', '.join(found.columns)}")
+                                             f"{', '.join(detected.columns)}")
         elif len(likely) == 1 or len(rest) == 1:
             picked[role] = (likely or rest)[0]
         else:

@@ -40,9 +40,9 @@ def faults(config: PipelineConfig, restart: bool = False, wrong: Collection[str]
     bad = set(wrong)
     for keys, check in (*CHECKS, *(NEW if restart or not _is_there(config) else OLD)):
         if bad.isdisjoint(keys):
-            found = list(check(config))
-            bad |= {fault.key.partition(".")[0] for fault in found}
-            yield from found
+            problems = list(check(config))
+            bad |= {fault.key.partition(".")[0] for fault in problems}
+            yield from problems
 
 
 def _is_there(config: PipelineConfig) -> bool:
@@ -57,8 +57,8 @@ def _family(config: PipelineConfig) -> Iterator[Fault]:
 
 
 def _training(config: PipelineConfig) -> Iterator[Fault]:
-    found = list(_refused("", config.run_config))
-    yield from found or _refused("training.device", lambda: pick_device(config.run_config().training.device))
+    problems = list(_refused("", config.run_config))
+    yield from problems or _refused("training.device", lambda: pick_device(config.run_config().training.device))
 
 
 def _data(config: PipelineConfig) -> Iterator[Fault]:
@@ -89,10 +89,10 @@ def _same_run(config: PipelineConfig) -> Iterator[Fault]:
 
 
 def _devices(config: PipelineConfig) -> Iterator[Fault]:
-    for i, each in enumerate(config.devices):
-        yield from _refused(f"devices.{i}", parse_time, each.budget)
+    for i, device in enumerate(config.devices):
+        yield from _refused(f"devices.{i}", parse_time, device.budget)
         try:
-            yield from _usable(f"devices.{i}", each, load_profile(each.device))
+            yield from _usable(f"devices.{i}", device, load_profile(device.device))
         except InputError as error:
             yield from _moved(f"devices.{i}.device", error)
 
@@ -107,8 +107,8 @@ def _usable(key: str, part: DevicePart, device: Device) -> Iterator[Fault]:
 
 
 def _conditions(config: PipelineConfig) -> Iterator[Fault]:
-    for i, each in enumerate(config.devices):
-        yield from _refused(f"devices.{i}.device", conditions_of, load_profile(each.device), load_space(config.space))
+    for i, device in enumerate(config.devices):
+        yield from _refused(f"devices.{i}.device", conditions_of, load_profile(device.device), load_space(config.space))
 
 
 def _search(config: PipelineConfig) -> Iterator[Fault]:
@@ -149,29 +149,29 @@ def _applicable(config: PipelineConfig) -> Iterator[Fault]:
 
 
 def _pick(config: PipelineConfig) -> Iterator[Fault]:
-    for key, each in _picks(config):
-        yield from _refused(key, each.choice)
-        yield from _refused(key, parse_limits, each.max, each.min, tasks.get(config.task).metrics)
+    for key, pick in _picks(config):
+        yield from _refused(key, pick.choice)
+        yield from _refused(key, parse_limits, pick.max, pick.min, tasks.get(config.task).metrics)
 
 
 def _prices(config: PipelineConfig) -> Iterator[Fault]:
     """Every device that is named anywhere is profiled by this pipeline, or was before."""
-    task, profiled = tasks.get(config.task), {folder_of(each.device) for each in config.devices}
+    task, profiled = tasks.get(config.task), {folder_of(part.device) for part in config.devices}
     used: dict[str, tuple[str, ...]] = {}
     with suppress(InputError):  # unreadable devices are reported separately
         used["search"] = make_search({**config.search, "devices": ()}, "search").all_devices(task)
-    for key, each in _picks(config):
-        used[key] = (each.device,) if each.device else ()
+    for key, part in _picks(config):
+        used[key] = (part.device,) if part.device else ()
         with suppress(InputError):
-            used[key] += devices_of([limit.measure for limit in parse_limits(each.max, each.min, task.metrics)])
-    for key, name in dict.fromkeys((key, name) for key, found in used.items() for name in found):
+            used[key] += devices_of([limit.measure for limit in parse_limits(part.max, part.min, task.metrics)])
+    for key, name in dict.fromkeys((key, name) for key, names in used.items() for name in names):
         if folder_of(name) not in profiled:
             yield from _refused(key, measured_folder, name)
 
 
 def _picks(config: PipelineConfig) -> list[tuple[str, PickPart]]:
     """Every choice with its key: a single one has no number."""
-    return [(f"pick.{i}" if len(config.pick) > 1 else "pick", each) for i, each in enumerate(config.pick)]
+    return [(f"pick.{i}" if len(config.pick) > 1 else "pick", pick) for i, pick in enumerate(config.pick)]
 
 
 def _retrain(config: PipelineConfig) -> Iterator[Fault]:
@@ -196,8 +196,8 @@ def _export(config: PipelineConfig) -> Iterator[Fault]:
     def check(name: str, int8: bool) -> None:
         ExportRequest("", name, int8).check_available()
 
-    for i, each in enumerate(config.export):
-        yield from _refused(f"export.{i}", check, each.format, each.int8)
+    for i, export in enumerate(config.export):
+        yield from _refused(f"export.{i}", check, export.format, export.int8)
 
 
 def _refused(key: str, attempt: Callable[..., object], *given: object) -> Iterator[Fault]:

@@ -37,9 +37,9 @@ class PickPart(_Part):
 
     def choice(self) -> Choice:
         """The selection for the extraction. Raises InputError unless exactly one is given."""
-        found = Choice(**self.model_dump())
-        found.check()
-        return found
+        choice = Choice(**self.model_dump())
+        choice.check()
+        return choice
 
 
 class RetrainPart(_Part):
@@ -93,9 +93,9 @@ class PipelineConfig(_Part):
     @classmethod
     def _no_words_as_switches(cls, value: Any) -> Any:
         """`no` and `on` are booleans in YAML: they need quotes; `header` is a switch."""
-        for key, each in value.items() if isinstance(value, dict) else ():
-            if isinstance(each, bool) and key != "header":
-                raise ValueError(f"{key} is read as {str(each).lower()} by YAML; put it in quotes")
+        for key, part in value.items() if isinstance(value, dict) else ():
+            if isinstance(part, bool) and key != "header":
+                raise ValueError(f"{key} is read as {str(part).lower()} by YAML; put it in quotes")
         return value
 
     @field_validator("pick", mode="before")
@@ -114,4 +114,4 @@ class PipelineConfig(_Part):
 
     def search_settings(self) -> dict[str, Any]:
         """What the search takes; without objectives those it would have without a config."""
-        return {"devices": tuple(each.device for each in self.devices), **self.search}
+        return {"devices": tuple(device.device for device in self.devices), **self.search}

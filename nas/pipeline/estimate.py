@@ -83,26 +83,26 @@ def _estimates(config: PipelineConfig, recipe: Recipe) -> dict[str, float]:
     task = tasks.get(config.task)
     start = time.monotonic()
     prepared = _prepared(config, task, recipe)
-    found = {"prepare": time.monotonic() - start, "profile": _profile_s(config),
-             "export": EXPORT_S * len(config.export) * _n_picked(config),
-             "measure": (MEASURE_S + MODEL_S * (_n_picked(config) + 2 * config.plain)) * len(measurable(config)),
-             "report": REPORT_S}
+    seconds = {"prepare": time.monotonic() - start, "profile": _profile_s(config),
+               "export": EXPORT_S * len(config.export) * _n_picked(config),
+               "measure": (MEASURE_S + MODEL_S * (_n_picked(config) + 2 * config.plain)) * len(measurable(config)),
+               "report": REPORT_S}
     space, rng = prepared.space, random.Random(0)  # noqa: S311 - no secret
     trial = Trial(config, task, prepared, recipe, [space.sample(rng) for _ in range(ARCHS)])
     trainer = make_trainer(prepared, recipe)
     ends = {"largest": space.largest()} | ({} if recipe.strategy == "largest" else {"smallest": space.smallest()})
-    found["train"] = trial.trained_s(trainer, ends)
+    seconds["train"] = trial.trained_s(trainer, ends)
     assert isinstance(trainer.model, Supernet)
-    found |= _searched_s(trial, trainer.model)
+    seconds |= _searched_s(trial, trainer.model)
     if config.retrain is not None:
         again = config.retrain.recipe(recipe)
         taught = 1.0 if config.retrain.teacher == "none" else TAUGHT
-        each = sum(trial.plain_s(arch, again) for arch in trial.archs) / ARCHS
-        found["retrain"] = _n_picked(config) * (taught * each + found["extract"] / _n_picked(config))
+        per_model = sum(trial.plain_s(arch, again) for arch in trial.archs) / ARCHS
+        seconds["retrain"] = _n_picked(config) * (taught * per_model + seconds["extract"] / _n_picked(config))
     if config.plain:
         longer = recipe.model_copy(update={"steps": config.all_steps()})
-        found["plain"] = sum(trial.plain_s(end, longer) for end in (space.smallest(), space.largest()))
-    return found
+        seconds["plain"] = sum(trial.plain_s(end, longer) for end in (space.smallest(), space.largest()))
+    return seconds
 
 
 def _prepared(config: PipelineConfig, task: Task, recipe: Recipe) -> Prepared:
@@ -117,10 +117,10 @@ def _prepared(config: PipelineConfig, task: Task, recipe: Recipe) -> Prepared:
 def _profile_s(config: PipelineConfig) -> float:
     """The budgets, which hold for everything; of what is profiled already only the check."""
     run, total = RunDir(config.run), 0.0
-    for each in config.devices:
-        budget_s = ROOFLINE_S if load_profile(each.device).estimated else parse_time(each.budget)
-        known = run.config_path.is_file() and is_profiled(each.device, str(run.path))
-        total += (KNOWN_S if known else budget_s) + (budget_s if each.check else 0.0)
+    for device in config.devices:
+        budget_s = ROOFLINE_S if load_profile(device.device).estimated else parse_time(device.budget)
+        known = run.config_path.is_file() and is_profiled(device.device, str(run.path))
+        total += (KNOWN_S if known else budget_s) + (budget_s if device.check else 0.0)
     return total
 
 
@@ -128,16 +128,16 @@ def _searched_s(trial: Trial, net: Supernet) -> dict[str, float]:
     """Seconds of the search and of the extraction, which evaluates what was picked on all examples."""
     search = make_search(trial.config.search_settings(), "search")
     evaluator = Evaluator(net, trial.task, trial.prepared, trial.recipe, limit=search.limit or 1000)
-    each = sum(_seconds(lambda arch=arch: evaluator(arch)) for arch in trial.archs) / ARCHS  # type: ignore[misc]
+    per_trial = sum(_seconds(lambda arch=arch: evaluator(arch)) for arch in trial.archs) / ARCHS  # type: ignore[misc]
     n, some = len(trial.prepared.valid), min(len(trial.prepared.valid), SOME)
     scored = _seconds(lambda: evaluation.score(net, trial.archs[0], trial.task, trial.prepared, trial.recipe, full=True,
                                           limit=some))
-    return {"search": SEARCH_S + search.trials * (each + PROPOSAL_S),
+    return {"search": SEARCH_S + search.trials * (per_trial + PROPOSAL_S),
             "extract": _n_picked(trial.config) * (EXTRACT_S + scored * n / some)}
 
 
 def _n_picked(config: PipelineConfig) -> int:
-    return sum(each.top or 1 for each in config.pick)
+    return sum(pick.top or 1 for pick in config.pick)
 
 
 def _seconds(call: Callable[[], object]) -> float:

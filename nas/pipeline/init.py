@@ -117,18 +117,18 @@ def write_config(path: Path, ask: Ask, given: Given = Given(), say: Callable[[Gu
         return ask(question)
 
     run = answer(Question("run", "Name of the run?", "first", check=folder_of_run))
-    asked: Answer = lambda key, text, default, allowed: answer(Question(  # noqa: E731
+    asking: Answer = lambda key, text, default, allowed: answer(Question(  # noqa: E731
         key, text, default, allowed, lambda value: _one_of(key, value, allowed)))
-    found = Guess("", "", {})
+    detected = Guess("", "", {})
     if given.paths or given.data:
-        found = data_of(given.paths, given.data, given.answers.get("task"), asked, say)
-    task = tasks.get(found.task or answer(Question("task", "Task?", "lm", tuple(sorted(tasks.names())), tasks.get)))
+        detected = data_of(given.paths, given.data, given.answers.get("task"), asking, say)
+    task = tasks.get(detected.task or answer(Question("task", "Task?", "lm", tuple(sorted(tasks.names())), tasks.get)))
     space = answer(_space_question(task))
     if not (given.paths or given.data):
         file = answer(Question("data", "File or folder to train on (empty: the bundled sample data)?", "",
                                check=_is_file))
-        found = data_of((file,), {}, task.name, asked, say) if file else found
-    data = fitting_vocab(task, found.data, load_space(space))
+        detected = data_of((file,), {}, task.name, asking, say) if file else detected
+    data = fitting_vocab(task, detected.data, load_space(space))
     device = answer(_device_question())
     text = _text(path, {"run": run, "task": task.name, "space": space, "device": device}, data)
     parse_pipeline(text, str(path), restart=True)

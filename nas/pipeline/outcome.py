@@ -38,13 +38,13 @@ def comparisons(shipped: Sequence[Subnet], plain: Sequence[Subnet]) -> Iterator[
     """Differences of each selected model to each plain one, in the first metric and the first latency."""
     if plain:
         yield "picked: found by the search; from scratch: the space's smallest and largest, trained as plain models"
-    for each, other in ((each, other) for each in shipped for other in plain):
-        says = [f"{name} {mine - theirs:+.3f}" for name, mine in list(each.facts.metrics.items())[:1]
-                if mine is not None and (theirs := other.facts.metrics.get(name)) is not None]
-        says += [f"{found.measured_ms / other.facts.measured[name].measured_ms:.2f} times its {name}"
-                 for name, found in list(each.facts.measured.items())[:1] if name in other.facts.measured]
-        if says:
-            yield f"{each.path.name} against {other.path.name}: {', '.join(says)}"
+    for subnet, other in ((subnet, other) for subnet in shipped for other in plain):
+        differences = [f"{name} {mine - theirs:+.3f}" for name, mine in list(subnet.facts.metrics.items())[:1]
+                       if mine is not None and (theirs := other.facts.metrics.get(name)) is not None]
+        differences += [f"{measured.measured_ms / other.facts.measured[name].measured_ms:.2f} times its {name}"
+                        for name, measured in list(subnet.facts.measured.items())[:1] if name in other.facts.measured]
+        if differences:
+            yield f"{subnet.path.name} against {other.path.name}: {', '.join(differences)}"
 
 
 def shown_time(seconds: float) -> str:

@@ -32,26 +32,26 @@ def read_pipeline(path: Path, restart: bool = False) -> PipelineConfig:
 
 def parse_pipeline(text: str, where: str, restart: bool = False) -> PipelineConfig:
     """A config from its text, checked. Raises InputError with all faults."""
-    data, found = parse_yaml(text, where), list[Fault]()
+    data, problems = parse_yaml(text, where), list[Fault]()
     try:
         config = PipelineConfig.model_validate(data)
     except ValidationError as error:
-        found += _faults(error)
-        config = _rest(data, where, found)
-    found += faults(config, restart, {fault.key.partition(".")[0] for fault in found})
-    if found:
-        raise InputError(where, found)
+        problems += _faults(error)
+        config = _rest(data, where, problems)
+    problems += faults(config, restart, {fault.key.partition(".")[0] for fault in problems})
+    if problems:
+        raise InputError(where, problems)
     return config
 
 
-def _rest(data: object, where: str, found: list[Fault]) -> PipelineConfig:
+def _rest(data: object, where: str, problems: list[Fault]) -> PipelineConfig:
     """A config of the valid parts. Raises InputError if there is none."""
-    wrong = {fault.key.partition(".")[0] for fault in found}
+    wrong = {fault.key.partition(".")[0] for fault in problems}
     kept = {key: value for key, value in data.items() if str(key) not in wrong} if isinstance(data, dict) else None
     try:
         return PipelineConfig.model_validate(None if kept is None else {**NEEDED, **kept})
     except ValidationError:
-        raise InputError(where, found) from None
+        raise InputError(where, problems) from None
 
 
 def _faults(error: ValidationError) -> Iterator[Fault]:

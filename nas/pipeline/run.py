@@ -135,10 +135,10 @@ def _do(step: PlannedStage, record: PipelineRecord, work: PipelineState) -> floa
     before = known.seconds if known is not None and step.does == "resume" else 0.0
     record.put(name, Entry(inputs=step.inputs, state="begun", seconds=before))
     try:
-        made = tuple(step.stage.do(work) or ())
+        paths = tuple(step.stage.do(work) or ())
     finally:
         seconds = time.monotonic() - start
         record.put(name, Entry(inputs=step.inputs, state="begun", seconds=before + seconds))
-    work.subnets[name] = made
-    record.put(name, Entry(inputs=step.inputs, state="done", seconds=before + seconds, output=made))
+    work.subnets[name] = paths
+    record.put(name, Entry(inputs=step.inputs, state="done", seconds=before + seconds, output=paths))
     return seconds

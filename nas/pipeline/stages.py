@@ -93,11 +93,11 @@ def _prepare(work: PipelineState) -> None:
 def _profile(work: PipelineState) -> None:
     """Profile what has no prices yet, and check it where requested; other runs may rely on the prices there are."""
     space = str(work.run.path)
-    for each in work.config.devices:
-        request = ProfileRequest(each.device, space, parse_time(each.budget))
-        requests = [replace(request, check=True, n=each.check)] if each.check else []
-        if profiling.is_profiled(each.device, space):
-            work.progress.note(f"{each.device} was already profiled for this space, and the profile is kept; "
+    for device in work.config.devices:
+        request = ProfileRequest(device.device, space, parse_time(device.budget))
+        requests = [replace(request, check=True, n=device.check)] if device.check else []
+        if profiling.is_profiled(device.device, space):
+            work.progress.note(f"{device.device} was already profiled for this space, and the profile is kept; "
                                f"{Option('from')} profile measures it again")
         else:
             requests.insert(0, request)
@@ -125,8 +125,8 @@ def _search(work: PipelineState) -> None:
 
 def _extract(work: PipelineState) -> Sequence[str]:
     folders: dict[str, None] = {}
-    for each in work.config.pick:
-        result = extracting.run(ExtractRequest(work.run.name, each.choice()), work.progress)
+    for pick in work.config.pick:
+        result = extracting.run(ExtractRequest(work.run.name, pick.choice()), work.progress)
         work.show(result)
         folders |= dict.fromkeys(str(subnet.path) for subnet in result.subnets)
     return list(folders)
@@ -141,7 +141,7 @@ def _plain(work: PipelineState) -> Sequence[str]:
     """Extract the ends of the space, and train them from scratch."""
     steps = {"steps": work.config.all_steps()}
     result = extracting.run(ExtractRequest(work.run.name), work.progress)
-    ends = dict.fromkeys(str(each.path) for each in result.subnets)
+    ends = dict.fromkeys(str(subnet.path) for subnet in result.subnets)
     return [_retrained(RetrainRequest(subnet=path, init="scratch", teacher="none", training=steps,
                                       out=f"{path}-plain"), work) for path in ends]
 
@@ -155,8 +155,8 @@ def _retrained(request: RetrainRequest, work: PipelineState) -> str:
 
 def _export(work: PipelineState) -> None:
     for path in work.picked:
-        for each in work.config.export:
-            work.show(exporting.run(ExportRequest(path, each.format, each.int8), work.progress))
+        for export in work.config.export:
+            work.show(exporting.run(ExportRequest(path, export.format, export.int8), work.progress))
 
 
 def _measure(work: PipelineState) -> None:
@@ -170,7 +170,7 @@ def _report(work: PipelineState) -> None:
 
 def measurable(config: PipelineConfig) -> list[str]:
     """The devices that can be measured on: all but estimated ones. Raises InputError for one that is unknown."""
-    return [each.device for each in config.devices if not load_profile(each.device).estimated]
+    return [device.device for device in config.devices if not load_profile(device.device).estimated]
 
 
 def after(first: str) -> list[str]:
@@ -178,11 +178,11 @@ def after(first: str) -> list[str]:
     names = [stage.name for stage in STAGES]
     if first not in names:
         raise InputError(Option("from"), f"{first!r} is not a stage; allowed: {', '.join(names)}")
-    found = [first]
+    affected = [first]
     for stage in STAGES:
-        if set(stage.needs) & set(found) and stage.name not in found:
-            found.append(stage.name)
-    return found
+        if set(stage.needs) & set(affected) and stage.name not in affected:
+            affected.append(stage.name)
+    return affected
 
 
 def put_aside(paths: Iterable[str | Path], work: PipelineState) -> None:

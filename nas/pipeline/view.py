@@ -70,12 +70,12 @@ def plan_data(plan: PipelinePlan) -> dict[str, Any]:
 
 def plan_table(plan: PipelinePlan) -> RenderableType:
     """The plan as a table."""
-    made, total = table("stage", "action", "about", right=("about",)), 0.0
+    result, total = table("stage", "action", "about", right=("about",)), 0.0
     for row in plan.rows():
-        made.add_row(row["stage"], row["does"], shown_time(row["seconds"]))
+        result.add_row(row["stage"], row["does"], shown_time(row["seconds"]))
         total += row["seconds"]
-    made.add_row("total", "", shown_time(total) or "nothing to do")
-    return made
+    result.add_row("total", "", shown_time(total) or "nothing to do")
+    return result
 
 
 def done_table(done: Done) -> RenderableType:
@@ -90,23 +90,24 @@ def done_table(done: Done) -> RenderableType:
 
 def models_table(shipped: Sequence[Subnet], plain: Sequence[Subnet]) -> RenderableType:
     """Quality and costs of each, the smallest first; latencies as they were measured, beside the prediction."""
-    both = sorted([*shipped, *plain], key=lambda each: each.facts.costs["params"])
+    both = sorted([*shipped, *plain], key=lambda subnet: subnet.facts.costs["params"])
     metrics = list(both[0].facts.metrics)
-    latencies = list(dict.fromkeys(name for each in both for name in each.facts.measured))
+    latencies = list(dict.fromkeys(name for subnet in both for name in subnet.facts.measured))
     columns = [*metrics, "params", *(column for name in latencies for column in (name, "predicted"))]
-    made = table("subnet", "", *columns, right=tuple(columns))
-    for each in both:
-        quality = [math.nan if (value := each.facts.metrics.get(name)) is None else value for name in metrics]
-        made.add_row(each.path.name, "from scratch" if each in plain else "picked",
-                     *(f"{value:.4f}" for value in quality), Measure("params").show(each.facts.costs["params"]),
-                     *(text for name in latencies for text in _both(each, name)))
-    marked = any(found.unmeasured_share for each in both for found in each.facts.measured.values())
-    return Group(made, Text(LEGEND, style="yellow")) if marked else made
+    result = table("subnet", "", *columns, right=tuple(columns))
+    for subnet in both:
+        quality = [math.nan if (value := subnet.facts.metrics.get(name)) is None else value for name in metrics]
+        result.add_row(subnet.path.name, "from scratch" if subnet in plain else "picked",
+                       *(f"{value:.4f}" for value in quality), Measure("params").show(subnet.facts.costs["params"]),
+                       *(text for name in latencies for text in _both(subnet, name)))
+    marked = any(measured.unmeasured_share for subnet in both for measured in subnet.facts.measured.values())
+    return Group(result, Text(LEGEND, style="yellow")) if marked else result
 
 
 def _both(subnet: Subnet, name: str) -> tuple[str, str]:
-    found = subnet.facts.measured.get(name)
-    if found is None:
+    measured = subnet.facts.measured.get(name)
+    if measured is None:
         return "-", "-"
-    mark = MARK if found.unmeasured_share else ""
-    return f"{found.measured_ms:.3f} ms", "-" if found.predicted_ms is None else f"{mark}{found.predicted_ms:.3f} ms"
+    mark = MARK if measured.unmeasured_share else ""
+    predicted = "-" if measured.predicted_ms is None else f"{mark}{measured.predicted_ms:.3f} ms"
+    return f"{measured.measured_ms:.3f} ms", predicted

@@ -45,14 +45,14 @@ class _Works(Progress):
         room = self.console.options.update(width=MOST)
         if Measurement.get(self.console, room, beside).maximum <= self.console.width:
             return beside
-        made = Table.grid()
+        result = Table.grid()
         for work in works:
             line = Table.grid(padding=(0, 1))
             line.add_row(*(column(work) for column in self.columns
                            if isinstance(column, ProgressColumn) and not isinstance(column, _Figures)))
-            made.add_row(line)
-            made.add_row(Padding(Text(str(work.fields["figures"])), (0, 0, 0, INDENT)))
-        return made
+            result.add_row(line)
+            result.add_row(Padding(Text(str(work.fields["figures"])), (0, 0, 0, INDENT)))
+        return result
 
 
 class _Figures(TextColumn):

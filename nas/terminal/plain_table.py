@@ -55,7 +55,7 @@ class PlainTable(Table):
 
 def _longest(column: Column, between: str | None) -> int:
     """Of the words of a column, or of its lines."""
-    texts = [_plain(each) for each in (column.header, *column.cells)]
+    texts = [_plain(cell) for cell in (column.header, *column.cells)]
     return max(Text(part).cell_len for text in texts for part in text.split(between) or [""])
 
 
@@ -74,9 +74,9 @@ def _shared(least: list[int], most: list[int], room: int) -> list[int]:
 
 def _placed(column: Column, place: int, width: int) -> Column:
     """The column at this place among those that are kept: Rich pads the first and the last one otherwise."""
-    found = copy.copy(column)
-    found._index, found.width = place, width
-    return found
+    placed = copy.copy(column)
+    placed._index, placed.width = place, width
+    return placed
 
 
 class FirstThatFits:

@@ -41,10 +41,10 @@ def spaces_data() -> list[dict[str, Any]]:
 
 def spaces_table(rows: list[dict[str, Any]]) -> Table:
     """The shipped spaces for a terminal."""
-    made = table("space", "family", "genes", "architectures", "description", right=("genes", "architectures"))
+    result = table("space", "family", "genes", "architectures", "description", right=("genes", "architectures"))
     for row in rows:
-        made.add_row(row["name"], row["family"], str(row["genes"]), short(row["size"]), row["description"])
-    return made
+        result.add_row(row["name"], row["family"], str(row["genes"]), short(row["size"]), row["description"])
+    return result
 
 
 def blocks_data(kind: str | None) -> list[dict[str, Any]]:
@@ -52,20 +52,20 @@ def blocks_data(kind: str | None) -> list[dict[str, Any]]:
     if kind is not None and kind not in kinds.registry():
         raise InputError(kind, f"unknown block kind; installed: {', '.join(sorted(kinds.registry()))}")
     chosen = [kinds.get(name) for role in ROLES for name in kinds.names(role) if kind in (None, name)]
-    return [{"kind": each.name, "role": each.role, "help": each.help, "causal": each.causal,
+    return [{"kind": declared.name, "role": declared.role, "help": declared.help, "causal": declared.causal,
              "dims": [{"name": dim.name, "help": dim.help, "default": dim.default, "allowed": dim.allowed}
-                      for dim in each.dims]} for each in chosen]
+                      for dim in declared.dims]} for declared in chosen]
 
 
 def blocks_table(rows: list[dict[str, Any]]) -> Table:
     """The installed block kinds for a terminal, one row a dim."""
-    made = table("role", "kind", "dim", "what it is", "default", "allowed")
+    result = table("role", "kind", "dim", "what it is", "default", "allowed")
     for row in rows:
-        made.add_row(row["role"], Text(row["kind"], style="bold"), "", row["help"], "", "")
+        result.add_row(row["role"], Text(row["kind"], style="bold"), "", row["help"], "", "")
         for dim in row["dims"]:
             default = "" if dim["default"] is None else str(dim["default"]).lower()
-            made.add_row("", "", dim["name"], dim["help"], default, dim["allowed"])
-    return made
+            result.add_row("", "", dim["name"], dim["help"], default, dim["allowed"])
+    return result
 
 
 def settings_data() -> list[dict[str, Any]]:
@@ -76,11 +76,11 @@ def settings_data() -> list[dict[str, Any]]:
 
 def settings_table(rows: list[dict[str, Any]]) -> Table:
     """The settings of a training for a terminal."""
-    made = table("setting", "default", "what it is")
+    result = table("setting", "default", "what it is")
     for row in rows:
         default = str(row["default"])
-        made.add_row(row["name"], default.lower() if isinstance(row["default"], bool) else default, row["help"])
-    return made
+        result.add_row(row["name"], default.lower() if isinstance(row["default"], bool) else default, row["help"])
+    return result
 
 
 def space_summary(space: SearchSpace) -> RenderableType:
@@ -96,16 +96,16 @@ def space_summary(space: SearchSpace) -> RenderableType:
 
 def dimensions_table(space: SearchSpace) -> Table:
     """Every dimension with a choice; one row for a gene that all slots have separately."""
-    made = table("dimension", "values", "for each of")
+    result = table("dimension", "values", "for each of")
     for gene, n_slots in _genes(space):
         lists = [gene.choices(slot) for slot in range(n_slots)]
         if all(len(values) == 1 for values in lists):
             continue
         values = dict.fromkeys(str(value) for choices in lists for value in choices)
         by_slot = " (lists differ)" if len(set(lists)) > 1 else ""
-        made.add_row(gene.name.replace("{slot}.", ""), ", ".join(values),
-                     f"{n_slots} slots{by_slot}" if gene.per_slot else "the model")
-    return made
+        result.add_row(gene.name.replace("{slot}.", ""), ", ".join(values),
+                       f"{n_slots} slots{by_slot}" if gene.per_slot else "the model")
+    return result
 
 
 def _genes(space: SearchSpace) -> Iterator[tuple[Gene, int]]:
@@ -118,13 +118,13 @@ def _genes(space: SearchSpace) -> Iterator[tuple[Gene, int]]:
             yield gene, stack.slots if gene.per_slot else 1
 
 
-def costs(found: SearchSpace | Named, seq_len: int, target_len: int | None, convention: str) -> dict[str, Cost]:
+def costs(named: SearchSpace | Named, seq_len: int, target_len: int | None, convention: str) -> dict[str, Cost]:
     """The cost of an architecture under its name, or of a space under three."""
     from nas.core.costs import count
 
-    if isinstance(found, Named):
-        return {found.name: count(found.arch, seq_len, target_len, convention)}
-    return space_costs(found, seq_len, target_len, convention)
+    if isinstance(named, Named):
+        return {named.name: count(named.arch, seq_len, target_len, convention)}
+    return space_costs(named, seq_len, target_len, convention)
 
 
 def space_costs(space: SearchSpace, seq_len: int, target_len: int | None, convention: str) -> dict[str, Cost]:
@@ -142,23 +142,23 @@ def space_costs(space: SearchSpace, seq_len: int, target_len: int | None, conven
 
 def costs_table(costs: dict[str, Cost]) -> RenderableType:
     """Costs for a terminal, one row each; in a narrow one a column each."""
-    made = table("architecture", "params", "in embeddings", "MACs", "bytes (float32)",
-                 right=("params", "in embeddings", "MACs", "bytes (float32)"))
+    result = table("architecture", "params", "in embeddings", "MACs", "bytes (float32)",
+                   right=("params", "in embeddings", "MACs", "bytes (float32)"))
     labels = [f"median of {SAMPLES}" if name == "median" else name for name in costs]
     values = [[f"{value:,}" for value in asdict(cost).values()] for cost in costs.values()]
     for label, row in zip(labels, values):
-        made.add_row(label, *row)
+        result.add_row(label, *row)
     turned = table("", *labels, right=labels)  # for names that leave no room beside them
-    for column, cells in zip(made.columns[1:], zip(*values)):
+    for column, cells in zip(result.columns[1:], zip(*values)):
         turned.add_row(str(column.header), *cells)
-    return FirstThatFits(made, turned)
+    return FirstThatFits(result, turned)
 
 
-def costs_data(found: SearchSpace | Named, costs: dict[str, Cost], setting: dict[str, Any]) -> dict[str, Any]:
+def costs_data(named: SearchSpace | Named, costs: dict[str, Cost], setting: dict[str, Any]) -> dict[str, Any]:
     """Costs as plain data: flat for an architecture, by name for a space."""
-    if isinstance(found, Named):
-        return {"name": found.name, "key": found.arch.key, **setting, **asdict(costs[found.name])}
-    return {"name": found.name, "size": found.size(), "samples": SAMPLES, **setting,
+    if isinstance(named, Named):
+        return {"name": named.name, "key": named.arch.key, **setting, **asdict(costs[named.name])}
+    return {"name": named.name, "size": named.size(), "samples": SAMPLES, **setting,
             **{name: asdict(cost) for name, cost in costs.items()}}
 
 
@@ -181,12 +181,12 @@ def published_table(rows: list[Row], columns: int) -> RenderableType:
         wide.add_row(*(getattr(number, name) for name in sources), number.architecture, figure, *values,
                      f"{100 * row.deviation:+.2f} %", _result(row))
         narrow.add_row(f"{number.architecture}\n  {figure}", *values, _result(row))
-    made = ForWidth(NARROW, wide, narrow)
+    result = ForWidth(NARROW, wide, narrow)
     results = Counter(row.result for row in rows)
     fitted = sum(row.result == "pass" and row.number.status == "fitted" for row in rows)
-    says = ", ".join(f"{results[name]} {name}" for name in RESULT_STYLES)
-    return Group(made, Text(f"{len(rows)} figures: {says}; {fitted} of those that pass are fitted: they use a setting "
-                            "that the publication does not state"))
+    counts = ", ".join(f"{results[name]} {name}" for name in RESULT_STYLES)
+    return Group(result, Text(f"{len(rows)} figures: {counts}; {fitted} of those that pass are fitted: they use a "
+                              "setting that the publication does not state"))
 
 
 def _result(row: Row) -> Text:

@@ -41,5 +41,6 @@ def suites(contract: type[Any], *names: str, **attributes: Any) -> dict[str, typ
     Args:
         attributes: what all of these classes have in common.
     """
-    found = {f"Test{''.join(word.capitalize() for word in name.replace('-', '_').split('_'))}": name for name in names}
-    return {title: type(title, (contract,), {"name": name, **attributes}) for title, name in found.items()}
+    classes = {"Test" + "".join(word.capitalize() for word in name.replace("-", "_").split("_")): name
+               for name in names}
+    return {title: type(title, (contract,), {"name": name, **attributes}) for title, name in classes.items()}

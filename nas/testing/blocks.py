@@ -181,10 +181,10 @@ class BlockContract:
         inputs, keywords = batch(model.arch, 0)
         with torch.no_grad():
             expected: Tensor = model(*inputs, **keywords)
-            made = quantise(model, DYNAMIC)
-            errors = (made(*inputs, **keywords) - expected).norm(dim=-1) / expected.norm(dim=-1).mean()
+            quantised = quantise(model, DYNAMIC)
+            errors = (quantised(*inputs, **keywords) - expected).norm(dim=-1) / expected.norm(dim=-1).mean()
             assert float(errors.flatten().quantile(0.5)) < MOST_ROUNDING
-            assert dequantised(made)(*inputs, **keywords).isfinite().all()
+            assert dequantised(quantised)(*inputs, **keywords).isfinite().all()
 
     def test_a_wrong_dim_is_an_error_with_the_value(self) -> None:
         for dim in self.kind.dims:

@@ -48,24 +48,24 @@ class FormatContract:
         return self.format
 
     def test_it_holds_what_the_contract_says(self) -> None:
-        found = self.format
-        assert found.__doc__ and found.HELP and isinstance(found.DYNAMIC, bool) and isinstance(found.INT8, bool)
-        assert callable(found.write) and callable(found.load)
-        missing = found.missing()
+        module = self.format
+        assert module.__doc__ and module.HELP and isinstance(module.DYNAMIC, bool) and isinstance(module.INT8, bool)
+        assert callable(module.write) and callable(module.load)
+        missing = module.missing()
         assert missing is None or "\n" not in missing
 
     @pytest.mark.parametrize("family", FAMILIES)
     def test_what_is_written_computes_the_same(self, family: str, tmp_path: Path) -> None:
-        found, rng = self.usable(), random.Random(f"formats {family}")
+        module, rng = self.usable(), random.Random(f"formats {family}")
         net = randomised(space(family))
         for i in range(self.n_subnets):
             subnet = ship(extract(net, net.space.sample(rng)), tmp_path / f"subnet-{i}")
             done = run(ExportRequest(str(subnet.path), self.name), StageProgress())
-            assert done.record["largest_difference"] <= done.record["tolerance"] == getattr(found, "TOLERANCE", 1e-4)
+            assert done.record["largest_difference"] <= done.record["tolerance"] == getattr(module, "TOLERANCE", 1e-4)
             assert {RECORD, *done.record["files"]} == {path.name for path in done.folder.iterdir()}
             assert done.record["bytes"] > 0 and Subnet.open(str(subnet.path)).facts.exports[self.name] == done.record
         shipment = Shipment(subnet, subnet.arch.context, False)
-        call = found.load(shipment, done.folder)
+        call = module.load(shipment, done.folder)
         for real in (shipment.length, shipment.length // 2, 1):
             inputs = padded(shipment, real)
             with torch.no_grad():

@@ -38,8 +38,8 @@ def space(family: str, *names: str) -> SearchSpace:
 
 def some(family: str, name: str, n: int) -> list[Architecture]:
     """Architectures with a residual."""
-    rng, found = random.Random(f"{family} {name}"), space(family, name)
-    return [found.sample(rng) for _ in range(n)]
+    rng, contained = random.Random(f"{family} {name}"), space(family, name)
+    return [contained.sample(rng) for _ in range(n)]
 
 
 def models(family: str, name: str, n: int) -> Iterator[Transformer]:
@@ -57,13 +57,13 @@ class ResidualContract:
     @pytest.mark.parametrize("family", FAMILIES)
     def test_the_supernet_and_the_plain_model_agree(self, family: str) -> None:
         names = dict.fromkeys([PLAIN, self.name])
-        found, report, rng, seen = space(family, *names), Report(), random.Random(0), set()
-        net, units = randomised(found), inventory(found)
+        small, report, rng, seen = space(family, *names), Report(), random.Random(0), set()
+        net, units = randomised(small), inventory(small)
         for i in range(12):
-            arch = found.sample(rng)
+            arch = small.sample(rng)
             seen.add(arch.residual)
             compare(net, arch, i, report)
-            assert found.decode(found.encode(arch)) == arch == Architecture.from_json(arch.to_json())
+            assert small.decode(small.encode(arch)) == arch == Architecture.from_json(arch.to_json())
             assert all(step.unit in units[step.path] for step in plan(arch))
         assert report.ok, (report.worst, report.leaks, report.miscounts)
         assert seen == set(names)
@@ -94,23 +94,25 @@ class ResidualContract:
             for model.checkpointing in (False, True):
                 model.zero_grad()
                 model(*inputs, **keywords).square().sum().backward()
-                gradients.append([each.grad.clone() for each in model.parameters() if each.grad is not None])
+                gradients.append([parameter.grad.clone() for parameter in model.parameters()
+                                  if parameter.grad is not None])
             assert len(gradients[0]) == len(gradients[1])
             assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*gradients))
 
     def test_features_are_hidden_states(self) -> None:
         for model in models("lm", self.name, 2):
             inputs, keywords = batch(model.arch, 0)
-            found = model(*inputs, **keywords, outputs=("features", "attention"))
-            assert [each.shape for each in found["features"]] == [(2, 10, model.arch.width)] * model.arch.depth
+            outputs = model(*inputs, **keywords, outputs=("features", "attention"))
+            shapes = [features.shape for features in outputs["features"]]
+            assert shapes == [(2, 10, model.arch.width)] * model.arch.depth
 
     def test_it_survives_eight_bits(self) -> None:
         for model in models("lm", self.name, 3):
             inputs, keywords = batch(model.arch, 0)
             with torch.no_grad():
                 expected = model(*inputs, **keywords)
-                found = quantise(model, DYNAMIC)(*inputs, **keywords)
-            assert float((found - expected).norm() / expected.norm()) < 0.1
+                outputs = quantise(model, DYNAMIC)(*inputs, **keywords)
+            assert float((outputs - expected).norm() / expected.norm()) < 0.1
 
     @pytest.mark.parametrize("to", ["huggingface", "onnx"])
     def test_it_is_exported(self, to: str, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ class SmallModule(nn.Module):
         self.enter, self.norm = nn.Linear(SMALL_WIDTH, 3 * SMALL_WIDTH), nn.LayerNorm(SMALL_WIDTH)
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (each.unflatten(-1, (2, -1)).transpose(1, 2) for each in self.enter(self.norm(x)).chunk(3, -1))
+        q, k, v = (part.unflatten(-1, (2, -1)).transpose(1, 2) for part in self.enter(self.norm(x)).chunk(3, -1))
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return x + y.transpose(1, 2).flatten(2)
 
@@ -62,15 +62,15 @@ class AiryModule(nn.Module):
 
 def chain() -> tuple[nn.Module, Tensor]:
     """One sub-layer of each kind of lm-small, at the least width."""
-    space, rng, found = load_space("lm-small"), random.Random(0), dict[Any, Unit]()
-    while len(found) < 4:
+    space, rng, units = load_space("lm-small"), random.Random(0), dict[Any, Unit]()
+    while len(units) < 4:
         for step in plan(space.sample(rng)):
             unit, dims = step.unit, dict(step.unit.block.dims)
             if unit.role in SUBLAYERS and dict(unit.facts)["width"] == 128 and dims.get("gated") is not False:
                 if dims.get("conv") == "dynamic" and int(dims["kernel"]) > 3:
                     continue
-                found.setdefault((unit.block.kind, dims.get("conv")), unit)
-    return ChainedUnits(found.values()), torch.randn(1, LENGTH, 128)
+                units.setdefault((unit.block.kind, dims.get("conv")), unit)
+    return ChainedUnits(units.values()), torch.randn(1, LENGTH, 128)
 
 
 ALONE = """
@@ -145,7 +145,7 @@ class RuntimeContract:
             run = runtime.load(str(path), [x.numpy()], options)
             assert all(math.isfinite(seconds) and seconds > 0 for seconds in (run(), run()))
             assert tuple(capfd.readouterr()) == ("", ""), "nothing is printed"
-            assert [each.name for each in tmp_path.iterdir()] == [path.name], "one file and nothing beside it"
+            assert [file.name for file in tmp_path.iterdir()] == [path.name], "one file and nothing beside it"
             with torch.no_grad():
                 expected = module(x)
             error = (torch.from_numpy(runtime.call(str(path), options)([x.numpy()])[0]) - expected).abs().max()
@@ -171,7 +171,7 @@ class RuntimeContract:
         if not self.runtime.SUFFIX:
             pytest.skip("for runtimes that compile")
         tree = ast.parse(Path(self.runtime.__file__).read_text("utf-8"), feature_version=(3, 9))
-        imports = [each for each in tree.body if isinstance(each, (ast.Import, ast.ImportFrom))]
-        modules = {alias.name if isinstance(each, ast.Import) else str(each.module)
-                   for each in imports for alias in each.names}
-        assert {each.split(".")[0] for each in modules} <= set(sys.stdlib_module_names)
+        imports = [statement for statement in tree.body if isinstance(statement, (ast.Import, ast.ImportFrom))]
+        modules = {alias.name if isinstance(statement, ast.Import) else str(statement.module)
+                   for statement in imports for alias in statement.names}
+        assert {module.split(".")[0] for module in modules} <= set(sys.stdlib_module_names)

@@ -62,7 +62,8 @@ def tokenizer(n: int) -> Tokenizer:
     """One of n pieces, most of them single letters."""
     letters = pre_tokenizers.ByteLevel.alphabet()
     words = [*SPECIALS, *sorted(letters), *(f"{a}{b}" for a in sorted(letters) for b in sorted(letters))][:n]
-    made = Tokenizer(models.BPE(vocab={word: i for i, word in enumerate(words)}, merges=[], unk_token="<unk>"))  # noqa: S106
-    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    made.add_special_tokens(list(SPECIALS))
-    return made
+    vocab = {word: i for i, word in enumerate(words)}
+    result = Tokenizer(models.BPE(vocab=vocab, merges=[], unk_token="<unk>"))  # noqa: S106
+    result.pre_tokenizer, result.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    result.add_special_tokens(list(SPECIALS))
+    return result

@@ -132,8 +132,8 @@ class TaskContract(ABC):
         seen: list[float] = []
 
         def logits(batch: Batch) -> torch.Tensor:
-            found: torch.Tensor = model(batch.tokens, batch.target, mask=batch.mask, target_mask=batch.target_mask)
-            return found
+            outputs: torch.Tensor = model(batch.tokens, batch.target, mask=batch.mask, target_mask=batch.target_mask)
+            return outputs
 
         few = task.evaluate(logits, prepared, "valid", size=2, limit=None, full=True, watch=seen.append)
         many = task.evaluate(logits, prepared, "valid", size=50, limit=None, full=False)

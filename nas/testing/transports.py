@@ -38,12 +38,12 @@ def make_job(folder: Path, seconds: dict[str, Any] = SECONDS, **changes: Any) ->
 
 def working_in(folder: Path) -> list[int]:
     """Processes whose working directory is in a folder."""
-    found = []
+    folders = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if entry.name.isdecimal() and str(folder) in os.readlink(entry / "cwd"):
-                found.append(int(entry.name))
-    return found
+                folders.append(int(entry.name))
+    return folders
 
 
 def soon(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
@@ -83,8 +83,8 @@ class TransportContract:
 
     def make(self, settings: dict[str, Any]) -> Base:
         """The transport with settings."""
-        made: Base = self.module.TRANSPORT(self.module.SETTINGS(**settings), "a device")
-        return made
+        transport: Base = self.module.TRANSPORT(self.module.SETTINGS(**settings), "a device")
+        return transport
 
     def run(self, transport: Base, job: Job, sink: Callable[[dict[str, Any]], None]) -> None:
         """Run a job to its end."""
@@ -121,13 +121,13 @@ class TransportContract:
         for line in rounds:
             names = [name for name, _ in line["seconds"]]
             assert set(names) == set(SECONDS) and names[0] == names[-1] == "reference"
-        found = measure.summarise(rounds, job.reference)
-        assert found["reference"].ms < found["short"].ms < found["long"].ms
-        assert found["short"].ms == pytest.approx(2.0, rel=0.2)
+        timings = measure.summarise(rounds, job.reference)
+        assert timings["reference"].ms < timings["short"].ms < timings["long"].ms
+        assert timings["short"].ms == pytest.approx(2.0, rel=0.2)
 
     def test_it_resumes_after_earlier_rounds(self, transport: Base, tmp_path: Path) -> None:
         job, lines = make_job(tmp_path / "job"), Lines()
-        before = [{"round": i, "seconds": [[each.name, 0.01 * (i + 1)] for each in job.models], "spent_s": 1.0}
+        before = [{"round": i, "seconds": [[model.name, 0.01 * (i + 1)] for model in job.models], "spent_s": 1.0}
                   for i in range(2)]
         self.run(transport, dataclasses.replace(job, before=before), lines.append)
         assert [line["round"] for line in lines if "seconds" in line] == [2]

@@ -117,10 +117,10 @@ class MeasureKind(ABC):
 
     def parse(self, text: str) -> float:
         """A value as users write it. Raises ValueError, which says what is allowed."""
-        found = _NUMBER.fullmatch(text.strip().replace("µ", "u"))
-        unit = found[2].lower() if found else ""
-        known = found is not None and unit in self.units
-        value = float(found[1].replace(",", "").replace("_", "")) * self.units[unit] if found and known else math.nan
+        match = _NUMBER.fullmatch(text.strip().replace("µ", "u"))
+        unit = match[2].lower() if match else ""
+        known = match is not None and unit in self.units
+        value = float(match[1].replace(",", "").replace("_", "")) * self.units[unit] if match and known else math.nan
         if not math.isfinite(value) or value < 0:
             raise ValueError(f"a number >= 0 with {', '.join(unit or 'no unit' for unit in self.units)}")
         return value

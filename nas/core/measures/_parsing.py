@@ -33,7 +33,7 @@ def parse_measure(text: str, metrics: Mapping[str, bool], where: str = OBJECTIVE
         return Measure(name, maximise=kind.maximise)
     if kind is None and not rest and name in metrics:
         return Measure(name, maximise=metrics[name])
-    allowed = ", ".join((*metrics, *(form for each in registry().values() for form in _forms(each))))
+    allowed = ", ".join((*metrics, *(form for declared in registry().values() for form in _forms(declared))))
     raise InputError(where, f"{text!r} is unknown; allowed: {allowed}")
 
 
@@ -64,7 +64,7 @@ def parse_limits(most: Iterable[str], least: Iterable[str], metrics: Mapping[str
 
 def parse_all(objectives: Iterable[str], metrics: Mapping[str, bool]) -> tuple[Measure, ...]:
     """The objectives of a search. Raises InputError with every wrong one, and where one is given twice."""
-    found: list[Measure] = []
+    measures: list[Measure] = []
     faults: list[Fault] = []
     for text in objectives:
         try:
@@ -72,9 +72,9 @@ def parse_all(objectives: Iterable[str], metrics: Mapping[str, bool]) -> tuple[M
         except InputError as error:
             faults += error.faults
             continue
-        if measure in found:
+        if measure in measures:
             faults.append(Fault("", f"{text} is given twice"))
-        found.append(measure)
+        measures.append(measure)
     if faults:
         raise InputError(OBJECTIVE, faults)
-    return tuple(found)
+    return tuple(measures)

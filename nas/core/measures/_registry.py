@@ -19,8 +19,8 @@ GROUP = "nas.measures"
 def registry() -> dict[str, MeasureKind]:
     """Every installed measure by its name, in their order. Raises InputError for one that is declared wrongly."""
     own = str(__package__)
-    found = plugins.values(own, GROUP, MeasureKind, "measure", _check)  # type: ignore[type-abstract]
-    return dict(sorted(found.items(), key=lambda item: (item[1].place, item[0])))
+    kinds = plugins.values(own, GROUP, MeasureKind, "measure", _check)  # type: ignore[type-abstract]
+    return dict(sorted(kinds.items(), key=lambda item: (item[1].place, item[0])))
 
 
 def _check(kind: MeasureKind, where: str) -> None:

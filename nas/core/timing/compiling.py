@@ -101,17 +101,17 @@ class Compiler:
             more: whether there is time to start another one; not called for the first `least` workloads.
             pool: processes to use; by default new ones.
         """
-        found = {each.name: known for each in workloads if (known := self.known(each)) is not None}
-        for _ in found:
+        results = {workload.name: known for workload in workloads if (known := self.known(workload)) is not None}
+        for _ in results:
             done(None)
-        first = {each.name for each in workloads[:least]}
-        todo = [(each, each.name in first) for each in workloads if each.name not in found]
+        first = {workload.name for workload in workloads[:least]}
+        todo = [(workload, workload.name in first) for workload in workloads if workload.name not in results]
         if todo:
             with nullcontext(pool) if pool else FreshPool(min(processes(), len(todo)), quiet) as workers:
                 for name, compiled in self._in_processes(todo, stop, more, workers):
-                    found[name] = compiled
+                    results[name] = compiled
                     done(compiled)
-        return found
+        return results
 
     def _in_processes(self, workloads: Sequence[tuple[Workload, bool]], stop: Callable[[], bool],
                       more: Callable[[], bool], pool: FreshPool) -> Iterator[tuple[str, Compiled]]:

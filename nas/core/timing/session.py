@@ -105,7 +105,7 @@ class Bench:
                     self._load(workload)
         if self.stop():
             raise Stopped
-        return [each for each in workloads if each.name in self.compiled or each.name in self.live]
+        return [ready for ready in workloads if ready.name in self.compiled or ready.name in self.live]
 
     def _in_time(self, until: float) -> bool:
         return until == math.inf or time.monotonic() + self.unit_s < until
@@ -121,9 +121,9 @@ class Bench:
     def preparing_s(self, workloads: Iterable[Workload]) -> float:
         """Seconds that preparing workloads would take; nothing for those that are compiled."""
         if not self.runtime.SUFFIX:
-            return self.unit_s * sum(each.name not in self.live for each in workloads)
+            return self.unit_s * sum(workload.name not in self.live for workload in workloads)
         compiler = Compiler(self.device, self.conditions, self.folder)
-        return self.unit_s / processes() * sum(compiler.known(each) is None for each in workloads)
+        return self.unit_s / processes() * sum(compiler.known(workload) is None for workload in workloads)
 
     def _compiled(self, new: Compiled | None) -> None:
         if new is not None:
@@ -144,8 +144,8 @@ class Bench:
             try:
                 self.live[workload.name] = self.runtime.load(module, inputs, self.device.runtime_options())
             except (InputError, RuntimeError) as error:
-                says = (str(error).strip().splitlines() or [type(error).__name__])[0]
-                raise InputError(str(workload), f"{self.device.runtime} cannot run it: {says}") from None
+                reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                raise InputError(str(workload), f"{self.device.runtime} cannot run it: {reason}") from None
             self.took_s.append(time.monotonic() - start)
         self.preparing.move()
         self.tick()
@@ -192,13 +192,13 @@ class Bench:
             raise Stopped
         task.finish()  # also where all intervals are tight before the time is up
         check_rounds(rounds.lines, reference.name, self.device.name)
-        found = measure.summarise(rounds.lines, reference.name)
-        lacking = [workload.name for workload in everything if workload.name not in found]
+        timings = measure.summarise(rounds.lines, reference.name)
+        lacking = [workload.name for workload in everything if workload.name not in timings]
         least = timing.least_rounds if late_rounds is None else min(timing.least_rounds, late_rounds)
         if lacking or len(rounds.lines) < least:
             what = f"no times of {lacking[0]}" if lacking else f"{len(rounds.lines)} of {least} rounds"
             raise InputError(self.device.name, f"gave {what}; rerun the same command to resume")
-        return found
+        return timings
 
     def _rounds(self, purpose: str, reference: Workload) -> Rounds:
         return Rounds(self.folder / f"{purpose}.jsonl", self.identity(reference.name))

@@ -27,16 +27,16 @@ def of_kinds(names: Iterable[str]) -> str:
 def digest(modules: frozenset[str]) -> str:
     """SHA-256 of the source of modules and of all that they import from their own packages and from supernet."""
     packages = {"supernet", *(name.split(".")[0] for name in modules)}
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     todo = set(modules)
     while todo:
         name = todo.pop()
         spec = _spec(name)
         source = Path(spec.origin).read_bytes() if spec and spec.origin and Path(spec.origin).is_file() else b""
-        found[name] = hashlib.sha256(source).hexdigest()
+        digests[name] = hashlib.sha256(source).hexdigest()
         todo |= {other for other in _imported(source, spec) if other.split(".")[0] in packages and _spec(other)}
-        todo -= set(found)
-    return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()
+        todo -= set(digests)
+    return hashlib.sha256(repr(sorted(digests.items())).encode()).hexdigest()
 
 
 def _imported(source: bytes, spec: ModuleSpec | None) -> Iterator[str]:

@@ -19,8 +19,8 @@ KNOWN = 8
 
 def known_models(measured: Sequence[MeasuredModel], phase: str, space: str) -> list[MeasuredModel]:
     """A few of a space's measured models, from the fastest to the slowest; none where no whole model was measured."""
-    mine = [each for each in measured if (each.phase, each.space) == (phase, space)]
-    ordered = sorted(mine, key=lambda each: each.ms)
+    mine = [model for model in measured if (model.phase, model.space) == (phase, space)]
+    ordered = sorted(mine, key=lambda model: model.ms)
     if len(ordered) <= KNOWN:
         return ordered
     return [ordered[round(i * (len(ordered) - 1) / (KNOWN - 1))] for i in range(KNOWN)]
@@ -28,5 +28,5 @@ def known_models(measured: Sequence[MeasuredModel], phase: str, space: str) -> l
 
 def slowdown(known: Sequence[MeasuredModel], timings: Mapping[str, Timing]) -> float:
     """Median slowdown of the known models; 1 if there are none."""
-    ratios = [timings[Workload(each.phase, each.arch).name].ms / each.ms for each in known]
+    ratios = [timings[Workload(model.phase, model.arch).name].ms / model.ms for model in known]
     return median(ratios) if ratios else 1.0

@@ -86,8 +86,9 @@ class Workload:
 def described(module: nn.Module, inputs: Sequence[Tensor], high: int) -> list[dict[str, Any]]:
     """Inputs of a module as a job names them; `high` bounds tokens, and a decoder bounds masks and positions itself."""
     bounds = module.bounds() if isinstance(module, DecoderStep) else {}
-    return [{"dtype": str(each.dtype).removeprefix("torch."), "shape": list(each.shape),
-             **({} if each.is_floating_point() else {"high": bounds.get(i, high)})} for i, each in enumerate(inputs)]
+    return [{"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape),
+             **({} if tensor.is_floating_point() else {"high": bounds.get(i, high)})}
+            for i, tensor in enumerate(inputs)]
 
 
 def greatest_token(what: Unit | Architecture | int) -> int:
@@ -140,9 +141,9 @@ class _SideBySide(nn.Module):
         super().__init__()
         self.role, self.units = role, nn.ModuleList(units)
         shapes: list[dict[str, tuple[int, ...]]] = [getattr(unit, "tied_shapes", dict)() for unit in units]
-        self.names = [list(each) for each in shapes]  # the embedding's tensors that a tied head uses
-        self.tied = nn.ModuleList(nn.ParameterList(torch.randn(shape) * 0.02 for shape in each.values())
-                                  for each in shapes)
+        self.names = [list(entry) for entry in shapes]  # the embedding's tensors that a tied head uses
+        self.tied = nn.ModuleList(nn.ParameterList(torch.randn(shape) * 0.02 for shape in entry.values())
+                                  for entry in shapes)
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         return tuple(run_unit(self.role, unit, x, Call(), dict(zip(names, tied.parameters())))[0]
@@ -188,7 +189,7 @@ def _stack(unit: Unit, phase: str, copies: int, conditions: Conditions) -> tuple
         return _Stack(unit.role, units), (x,)
     if phase == "decode":
         state = [_state(unit, conditions) for _ in units]
-        return _Decoding(units, conditions.past, len(state[0])), (x, *(tensor for each in state for tensor in each))
+        return _Decoding(units, conditions.past, len(state[0])), (x, *(tensor for states in state for tensor in states))
     memory = (torch.randn(conditions.batch, conditions.length, width),) if unit.role == "cross" else ()
     return _Stack(unit.role, units), (x, *memory)
 

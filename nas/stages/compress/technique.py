@@ -91,9 +91,9 @@ class Technique(BaseModel, ABC):
         try:
             changed = type(self).model_validate({**self.model_dump(), **own})
         except ValidationError as error:
-            raise InputError(Option("set"), [Fault(str(each["loc"][0]), f"{each['input']!r} is not allowed: "
-                                                                        f"{each['msg']}")
-                                             for each in error.errors()]) from None
+            raise InputError(Option("set"), [Fault(str(fault["loc"][0]), f"{fault['input']!r} is not allowed: "
+                                                                        f"{fault['msg']}")
+                                             for fault in error.errors()]) from None
         return changed, {key: value for key, value in settings.items() if key not in own}
 
 
@@ -145,7 +145,7 @@ class CompressionContext:
             name: of this training among those of the technique.
             early: a step to keep, or, where it has been kept, to start from instead.
         """
-        masks = {each: mask.to(self.device) for each, mask in (zeros(model) if masks is None else masks).items()}
+        masks = {path: mask.to(self.device) for path, mask in (zeros(model) if masks is None else masks).items()}
 
         def used(matrix: str, weight: torch.Tensor) -> torch.Tensor:
             kept = masked(weight, masks.get(matrix))
@@ -155,8 +155,8 @@ class CompressionContext:
         trainer = Trainer(started, Fixed(model.arch), self.recipe, self.prepared.train)
         self._fit(trainer, model.arch, name, early)
         with trainer.averaged():
-            found = {each: masked(tensor, masks.get(each)) for each, tensor in trainer.model.state_dict().items()}
-            return plain_model(model.arch, {each: found[each].to(like) for each, like in model.state_dict().items()})
+            tensors = {path: masked(tensor, masks.get(path)) for path, tensor in trainer.model.state_dict().items()}
+            return plain_model(model.arch, {path: tensors[path].to(like) for path, like in model.state_dict().items()})
 
     def _fit(self, trainer: Trainer, arch: Architecture, name: str, early: Early | None) -> None:
         checkpoints = Checkpoints(self.folder / name / "checkpoints", self.recipe.keep)

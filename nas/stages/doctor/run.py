@@ -41,12 +41,12 @@ class Finding:
 
 def run(request: DoctorRequest, progress: StageProgress) -> list[Finding]:
     """Check everything. Starts nothing; of the network, only the address of a Ray cluster is contacted."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for part in (_machine, _accelerators, _runtimes, _devices, _extras, _cluster, _tools):
         if progress.stop():
             raise Stopped
-        found += part()
-    return found
+        findings += part()
+    return findings
 
 
 def _machine() -> Iterator[Finding]:
@@ -89,14 +89,14 @@ def _extras() -> Iterator[Finding]:
     """Optional parts of the program, as its own package lists them."""
     wanted: dict[str, list[str]] = {}
     for line in requires("paretoformer") or ():
-        found = re.match(r"([\w.-]+).*extra == ['\"]([\w-]+)['\"]", line)
-        if found and found[2] not in NOT_FOR_USERS and found[1] != "paretoformer":
-            wanted.setdefault(found[2], []).append(found[1])
+        match = re.match(r"([\w.-]+).*extra == ['\"]([\w-]+)['\"]", line)
+        if match and match[2] not in NOT_FOR_USERS and match[1] != "paretoformer":
+            wanted.setdefault(match[2], []).append(match[1])
     for extra, packages in sorted(wanted.items()):
         lacking = [name for name in packages if not _installed(name)]
-        says = f"{', '.join(lacking)} missing; run pip install 'paretoformer[{extra}]'" if lacking else \
+        message = f"{', '.join(lacking)} missing; run pip install 'paretoformer[{extra}]'" if lacking else \
             ", ".join(f"{name} {version(name)}" for name in packages)
-        yield Finding("extras", extra, "no" if lacking else "yes", says)
+        yield Finding("extras", extra, "no" if lacking else "yes", message)
 
 
 def _installed(name: str) -> bool:

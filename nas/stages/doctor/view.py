@@ -18,15 +18,15 @@ STYLES = {"yes": "green", "no": "yellow", "": ""}
 
 def doctor_data(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """The findings for a program."""
-    return [{**asdict(each), "says": command_line(each.says)} for each in findings]
+    return [{**asdict(finding), "says": command_line(finding.says)} for finding in findings]
 
 
 def doctor_table(findings: Sequence[Finding]) -> RenderableType:
     """The findings for a reader, grouped."""
     rows, before = table("", "", "here", ""), ""
-    for each in findings:
-        group = each.group if each.group != before else ""
-        before = each.group
-        rows.add_row(Text(group, style="bold"), each.what, Text(each.able, style=STYLES[each.able]),
-                     Text(command_line(each.says)))
+    for finding in findings:
+        group = finding.group if finding.group != before else ""
+        before = finding.group
+        rows.add_row(Text(group, style="bold"), finding.what, Text(finding.able, style=STYLES[finding.able]),
+                     Text(command_line(finding.says)))
     return rows

@@ -59,9 +59,9 @@ class ExtractResult:
     def to_dict(self) -> dict[str, Any]:
         """Data for JSON output."""
         return {"run": self.run.name, "subnets": [
-            {"key": each.arch.key, "folder": str(each.path), "kept": each.arch.key in self.kept,
-             "metrics": each.facts.metrics, "costs": each.facts.costs,
-             UNMEASURED: each.facts.unmeasured_share} for each in self.subnets]}
+            {"key": subnet.arch.key, "folder": str(subnet.path), "kept": subnet.arch.key in self.kept,
+             "metrics": subnet.facts.metrics, "costs": subnet.facts.costs,
+             UNMEASURED: subnet.facts.unmeasured_share} for subnet in self.subnets]}
 
 
 def run(request: ExtractRequest, progress: StageProgress) -> ExtractResult:
@@ -79,7 +79,7 @@ def run(request: ExtractRequest, progress: StageProgress) -> ExtractResult:
     subnets, kept = _extract(folder, searched, chosen, progress)
     costs = [measure for measure in searched.objectives if not measure.is_quality]
     columns = dict.fromkeys((*costs, *summarised()))
-    warn_unmeasured([each.facts.unmeasured_share for each in subnets], [*columns], str(folder.path), "extracted")
+    warn_unmeasured([subnet.facts.unmeasured_share for subnet in subnets], [*columns], str(folder.path), "extracted")
     return ExtractResult(folder, subnets, kept, tuple(columns))
 
 
@@ -181,7 +181,7 @@ def check_same(net: Supernet, model: Transformer, split: Split, size: int) -> fl
     largest = 0.0
     with torch.no_grad():
         for batch in islice(_batches(net, split, size), CHECKED):
-            both = (run_model(each, model.arch, batch) for each in (net, model))
+            both = (run_model(either, model.arch, batch) for either in (net, model))
             difference = torch.sub(*both).abs().max().item()
             if not difference <= TOLERANCE:
                 raise CheckFailedError(model.arch.key[:12], f"its outputs differ from the supernet's by "

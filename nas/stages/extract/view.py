@@ -18,14 +18,14 @@ def extract_table(result: ExtractResult) -> RenderableType:
     metrics = list(subnets[0].facts.metrics)
     names = [*metrics, *(measure.name for measure in result.columns)]
     rows = table("key", *names, right=tuple(names))
-    for each in subnets:
-        quality = [math.nan if (value := each.facts.metrics.get(name)) is None else value for name in metrics]
-        rows.add_row(each.arch.key[:12], *(f"{value:.4f}" for value in quality),
-                     *(each.facts.show(measure) for measure in result.columns))
+    for subnet in subnets:
+        quality = [math.nan if (value := subnet.facts.metrics.get(name)) is None else value for name in metrics]
+        rows.add_row(subnet.arch.key[:12], *(f"{value:.4f}" for value in quality),
+                     *(subnet.facts.show(measure) for measure in result.columns))
     first = subnets[0].path
-    says = [LEGEND] if is_marked([each.facts.unmeasured_share for each in subnets], result.columns) else []
-    says += [f"unchanged: {', '.join(sorted(key[:12] for key in result.kept))}"] if result.kept else []
-    says += [f"model card: {first}/README.md", f"retrain it: nas retrain {first}",
-             f"export it: nas export {first} --format onnx"]
+    notes = [LEGEND] if is_marked([subnet.facts.unmeasured_share for subnet in subnets], result.columns) else []
+    notes += [f"unchanged: {', '.join(sorted(key[:12] for key in result.kept))}"] if result.kept else []
+    notes += [f"model card: {first}/README.md", f"retrain it: nas retrain {first}",
+              f"export it: nas export {first} --format onnx"]
     return Group(Text(f"{first.parent}/, a folder for each key", style="bold"), rows,
-                 Text("\n".join(says), no_wrap=True, overflow="ignore"))
+                 Text("\n".join(notes), no_wrap=True, overflow="ignore"))

@@ -56,8 +56,8 @@ def _stock(checkpoint: Checkpoint, imported: ImportedModel) -> Any:
             model = getattr(transformers, imported.stock.cls).from_pretrained(
                 checkpoint.folder, dtype=torch.float32, local_files_only=True)
         except Exception as error:  # of many kinds
-            says = " ".join(str(error).split())[:200]
-            raise InputError(str(checkpoint.folder), f"transformers cannot load it: {says}") from None
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(str(checkpoint.folder), f"transformers cannot load it: {reason}") from None
     return model.eval()
 
 
@@ -75,10 +75,10 @@ def _inputs(imported: ImportedModel, tokenizer: Tokenizer, pad: int) -> Iterator
         yield _with_target(arch.family, {"input_ids": torch.tensor([ids])}, randoms(1, most))
     tokens, mask = randoms(ROWS, most), torch.ones(ROWS, most, dtype=torch.bool)
     mask[1, most // 2 + 1:] = False
-    found = {"input_ids": tokens.masked_fill(~mask, pad), "attention_mask": mask}
+    inputs = {"input_ids": tokens.masked_fill(~mask, pad), "attention_mask": mask}
     if arch.n_types > 1:
-        found["token_type_ids"] = torch.randint(0, arch.n_types, tokens.shape, generator=generator)
-    yield _with_target(arch.family, found, randoms(ROWS, max(most // 2, 1)))
+        inputs["token_type_ids"] = torch.randint(0, arch.n_types, tokens.shape, generator=generator)
+    yield _with_target(arch.family, inputs, randoms(ROWS, max(most // 2, 1)))
 
 
 def _with_target(family: str, inputs: dict[str, Tensor], target: Tensor) -> dict[str, Tensor]:

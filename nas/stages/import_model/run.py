@@ -67,14 +67,14 @@ def run(request: ImportRequest, progress: StageProgress) -> ImportResult:
 def _tokenizer(checkpoint: Checkpoint, text: str, arch: Architecture) -> Tokenizer:
     """The model's own. Raises InputError if it is damaged, or makes tokens that the model does not know."""
     try:
-        found = Tokenizer.from_str(text)
+        tokenizer = Tokenizer.from_str(text)
     except Exception as error:  # the library raises Exception itself
         raise InputError(str(checkpoint.folder / TOKENIZER), f"is damaged ({error}); download it again") from None
-    largest = max(found.get_vocab().values(), default=-1)
+    largest = max(tokenizer.get_vocab().values(), default=-1)
     if largest >= arch.vocab_size:
         raise InputError(str(checkpoint.folder / TOKENIZER), (
             f"makes tokens up to {largest:,}, the model knows {arch.vocab_size:,}; it belongs to another model"))
-    return found
+    return tokenizer
 
 
 def _facts(request: ImportRequest, checkpoint: Checkpoint, imported: ImportedModel, difference: float | None,
@@ -94,14 +94,14 @@ def _facts(request: ImportRequest, checkpoint: Checkpoint, imported: ImportedMod
 def _specials(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, int]:
     """The ids of special tokens: from the generation config, the config, or the tokenizer's config."""
     generation, names = checkpoint.optional("generation_config.json"), checkpoint.optional("tokenizer_config.json")
-    found: dict[str, int] = {}
+    specials: dict[str, int] = {}
     for ours, theirs in (("pad", "pad"), ("bos", "bos"), ("eos", "eos"), ("begin", "decoder_start")):
         given = [table.get(f"{theirs}_token_id") for table in (generation, checkpoint.config)]
         word = names.get(f"{theirs}_token")
         word = word.get("content") if isinstance(word, Mapping) else word
         given.append(tokenizer.token_to_id(word) if isinstance(word, str) else None)
-        given = [each[0] if isinstance(each, list) and each else each for each in given]
-        known = [each for each in given if isinstance(each, int) and not isinstance(each, bool)]
+        given = [token_id[0] if isinstance(token_id, list) and token_id else token_id for token_id in given]
+        known = [token_id for token_id in given if isinstance(token_id, int) and not isinstance(token_id, bool)]
         if known:
-            found[ours] = known[0]
-    return found
+            specials[ours] = known[0]
+    return specials

@@ -24,7 +24,7 @@ def import_table(result: ImportResult) -> RenderableType:
     if result.left_out:
         more = len(result.left_out) - SHOWN
         rows.add_row("left out", ", ".join(result.left_out[:SHOWN]) + (f" and {more} more" if more > 0 else ""))
-    says = [f"model card: {subnet.path}/README.md"]
-    says += [f"try it: {NEXT[subnet.facts.task].format(subnet.path)}"] if subnet.facts.task in NEXT else []
-    says += [f"export it: nas export {subnet.path} --format onnx"]
-    return Group(Text(str(subnet.path), style="bold"), rows, Text("\n".join(says), no_wrap=True, overflow="ignore"))
+    notes = [f"model card: {subnet.path}/README.md"]
+    notes += [f"try it: {NEXT[subnet.facts.task].format(subnet.path)}"] if subnet.facts.task in NEXT else []
+    notes += [f"export it: nas export {subnet.path} --format onnx"]
+    return Group(Text(str(subnet.path), style="bold"), rows, Text("\n".join(notes), no_wrap=True, overflow="ignore"))

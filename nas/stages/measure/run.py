@@ -28,7 +28,7 @@ class MeasureResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return {"measured": [each.to_dict() for each in self.measured], "waiting": list(self.waiting)}
+        return {"measured": [subnet.to_dict() for subnet in self.measured], "waiting": list(self.waiting)}
 
 
 def run(request: MeasureRequest, progress: StageProgress) -> MeasureResult:
@@ -51,11 +51,11 @@ def run(request: MeasureRequest, progress: StageProgress) -> MeasureResult:
 
 def open_subnets(names: Sequence[str]) -> list[Subnet]:
     """Subnets by name, and all those of runs, each once. Raises InputError."""
-    found: dict[Path, Subnet] = {}
+    subnets: dict[Path, Subnet] = {}
     for name in names:
         for subnet in _of_run(name) or [Subnet.open(name)]:
-            found[subnet.path.resolve()] = subnet
-    return list(found.values())
+            subnets[subnet.path.resolve()] = subnet
+    return list(subnets.values())
 
 
 def _of_run(name: str) -> list[Subnet]:
@@ -66,7 +66,7 @@ def _of_run(name: str) -> list[Subnet]:
         folder = RunDir.open(name).path
     except InputError:
         return []
-    found = subnets_in(folder)
-    if not found:
+    folders = subnets_in(folder)
+    if not folders:
         raise InputError(str(folder), f"has no subnets; run {Command('extract', name)}")
-    return [Subnet.open(str(path)) for path in found]
+    return [Subnet.open(str(path)) for path in folders]

@@ -114,9 +114,9 @@ def measure(subnets: Sequence[Subnet], device: str, phase: str, budget_s: float,
     with locked(folder, "profile"):
         bench = Bench(model.stored.device, model.stored.conditions, folder / "work", progress)
         timings, slower = _timed(subnets, model, phase, budget_s, bench)
-    found = [_compared(subnet, model, phase, timing, slower) for subnet, timing in zip(subnets, timings)]
-    return [_keep(subnet, _with_advice(each, subnet, model, folder), model, bench.header)
-            for subnet, each in zip(subnets, found)]
+    results = [_compared(subnet, model, phase, timing, slower) for subnet, timing in zip(subnets, timings)]
+    return [_keep(subnet, _with_advice(result, subnet, model, folder), model, bench.header)
+            for subnet, result in zip(subnets, results)]
 
 
 def _check(subnet: Subnet, model: LatencyModel, phase: str) -> None:
@@ -135,17 +135,18 @@ def _timed(subnets: Sequence[Subnet], model: LatencyModel, phase: str, budget_s:
            bench: Bench) -> tuple[list[Timing], float]:
     """The timings at the profile's speed, and how much slower the device is now."""
     known = known_models(from_csv(bench.folder.parent / "models.csv"), phase, _space(model, subnets[0].arch, phase))
-    again, wholes = [Workload(phase, each.arch) for each in known], [Shipped.of(subnet, phase) for subnet in subnets]
+    again = [Workload(phase, entry.arch) for entry in known]
+    wholes = [Shipped.of(subnet, phase) for subnet in subnets]
     reference = again[len(again) // 2] if again else wholes[0]
-    names = "".join(sorted(each.name for each in (*wholes, *again)))
+    names = "".join(sorted(workload.name for workload in (*wholes, *again)))
     purpose = f"measure-{phase}-{hashlib.sha256(names.encode()).hexdigest()[:12]}"
     bench.prepare([*wholes, *again])
-    found = bench.time([*wholes, *again], reference, budget_s, purpose)
+    timed = bench.time([*wholes, *again], reference, budget_s, purpose)
     bench.forget(purpose)
     _clear(bench, wholes)
-    slower = slowdown(known, found)
-    timings = [found[whole.name] for whole in wholes]
-    return [Timing(each.ms / slower, each.low / slower, each.high / slower, each.n) for each in timings], slower
+    slower = slowdown(known, timed)
+    timings = [timed[whole.name] for whole in wholes]
+    return [Timing(raw.ms / slower, raw.low / slower, raw.high / slower, raw.n) for raw in timings], slower
 
 
 def _clear(bench: Bench, wholes: Sequence[Workload]) -> None:
@@ -153,8 +154,8 @@ def _clear(bench: Bench, wholes: Sequence[Workload]) -> None:
     for whole in wholes:
         if whole.name in bench.compiled:
             path = bench.folder / bench.compiled[whole.name].model.file
-            for each in path.parent.glob(f"{path.stem}.*"):
-                each.unlink()
+            for file in path.parent.glob(f"{path.stem}.*"):
+                file.unlink()
 
 
 def _space(model: LatencyModel, arch: Architecture, phase: str) -> str:
@@ -175,18 +176,18 @@ def _compared(subnet: Subnet, model: LatencyModel, phase: str, timing: Timing, s
     return MeasuredSubnet(subnet.path, what, predicted, timing, slower, unmeasured=share)
 
 
-def _with_advice(found: MeasuredSubnet, subnet: Subnet, model: LatencyModel, folder: Path) -> MeasuredSubnet:
+def _with_advice(result: MeasuredSubnet, subnet: Subnet, model: LatencyModel, folder: Path) -> MeasuredSubnet:
     """Add a warning if the gap is large: the probable cause, and what to run."""
-    gap, phase = found.gap or 0.0, found.measure.phase
+    gap, phase = result.gap or 0.0, result.measure.phase
     if abs(gap) <= MOST_GAP:
-        return found
+        return result
     other, whole = changes(model.stored), phase in model.stored.whole
     if other:
         why = f"the profile was measured under other conditions ({'; '.join(other)})"
     elif whole:
         why = "the profile was fitted on models measured elsewhere"
-    elif found.unmeasured:
-        why = f"{100 * found.unmeasured:.0f} % of the prediction is based on interpolated units"
+    elif result.unmeasured:
+        why = f"{100 * result.unmeasured:.0f} % of the prediction is based on interpolated units"
     elif not any(all(name in model.row(step.unit, phase).spaces for step in phase_steps(subnet.arch, phase))
                  for name in model.stored.by_space):
         why = "no profiled space contains all its units"
@@ -196,19 +197,19 @@ def _with_advice(found: MeasuredSubnet, subnet: Subnet, model: LatencyModel, fol
     again = f" after deleting {folder}" if other or whole else ""
     command = Command("profile", name, space=subnet.facts.run, phase=phase, budget="10m",
                       out=None if folder == named_folder(name) else folder)
-    return replace(found, warning=f"{subnet.path} takes {100 * abs(gap):.0f} % {'longer' if gap > 0 else 'less'} on "
+    return replace(result, warning=f"{subnet.path} takes {100 * abs(gap):.0f} % {'longer' if gap > 0 else 'less'} on "
                                   f"{model.name} than predicted: {why}; run {command}{again}")
 
 
-def _keep(subnet: Subnet, found: MeasuredSubnet, model: LatencyModel, header: dict[str, Any]) -> MeasuredSubnet:
+def _keep(subnet: Subnet, timed: MeasuredSubnet, model: LatencyModel, header: dict[str, Any]) -> MeasuredSubnet:
     """Write the result into the subnet's folder."""
     device = model.stored.device
     conditions = {**model.stored.conditions.model_dump(), "runtime": device.runtime, "precision": device.precision,
-                  "threads": device.threads, "low": found.timing.low, "high": found.timing.high,
-                  "slowdown": found.slowdown, **header.get("versions", {}), "date": str(date.today())}
+                  "threads": device.threads, "low": timed.timing.low, "high": timed.timing.high,
+                  "slowdown": timed.slowdown, **header.get("versions", {}), "date": str(date.today())}
     with locked(subnet.path, "subnet"):
         facts = Subnet.open(str(subnet.path)).facts
-        result = Measured(predicted_ms=found.predicted_ms, unmeasured_share=found.unmeasured,
-                          measured_ms=found.timing.ms, conditions=conditions)
-        subnet.write_facts(facts.model_copy(update={"measured": {**facts.measured, found.measure.name: result}}))
-    return found
+        result = Measured(predicted_ms=timed.predicted_ms, unmeasured_share=timed.unmeasured,
+                          measured_ms=timed.timing.ms, conditions=conditions)
+        subnet.write_facts(facts.model_copy(update={"measured": {**facts.measured, timed.measure.name: result}}))
+    return timed

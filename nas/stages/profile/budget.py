@@ -146,7 +146,7 @@ class PhaseTime:
         optional = selected.optional(TIMING_SHARE * left)
         room = max((1 - TIMING_SHARE) * (left - must_s - memory_s), 0.0)
         more = optional[: int(room / each_s)] if each_s and bench.preparing_s(optional) > room else optional
-        n = selected.n_units + sum(each in selected.units for each in more)
+        n = selected.n_units + sum(workload in selected.units for workload in more)
         compiling = min(must_s + each_s * len(more), left)
         word = "compiling" if bench.runtime.SUFFIX else "loading"
         return (f"{selected.phase}: {left:.0f} s left of the budget, about {compiling:.0f} s of them for {word} and "

@@ -78,11 +78,11 @@ class ProfileCheck:
         if self.verdict == GOOD:
             return ""
         limit = most_error(self.phase, self.noise_floor)
-        says = [f"error {100 * self.predicted.mape:.1f} %, at most {100 * limit:.1f} % is good"]
+        reasons = [f"error {100 * self.predicted.mape:.1f} %, at most {100 * limit:.1f} % is good"]
         if self.phase != "decode":
-            says += [f"{100 * self.predicted.within:.0f} % within 10 %, at least {100 * LEAST_WITHIN:.0f} % is good",
-                     f"tau {self.predicted.tau or 0.0:.2f}, at least {LEAST_TAU} is good"]
-        return "; ".join(says)
+            reasons += [f"{100 * self.predicted.within:.0f} % within 10 %, at least {100 * LEAST_WITHIN:.0f} % is good",
+                        f"tau {self.predicted.tau or 0.0:.2f}, at least {LEAST_TAU} is good"]
+        return "; ".join(reasons)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -104,7 +104,7 @@ def check(profiling: Profiling, phase: str, n: int, budget_s: float) -> ProfileC
     intervals = [model.interval(arch, phase) for arch in archs]
     bench, wholes = profiling.bench(), [Workload(phase, arch) for arch in archs]
     known = known_models(profiling.measured, phase, profiling.space.name)
-    again = [Workload(phase, each.arch) for each in known] or [Workload(phase, calibrated[-1])]
+    again = [Workload(phase, entry.arch) for entry in known] or [Workload(phase, calibrated[-1])]
     bench.prepare([*again, *wholes], start + COMPILING_SHARE * budget_s, len(again) + LEAST)
     ready = [i for i, whole in enumerate(wholes) if whole.name in bench.compiled or whole.name in bench.live]
     if len(ready) < n:
@@ -120,7 +120,7 @@ def check(profiling: Profiling, phase: str, n: int, budget_s: float) -> ProfileC
     timed, (first, second) = np.mean(passes, axis=0), (times / by for times, by in zip(passes, slower))
     measured = (first + second) / 2
     works = {unit: row.work for (known, unit), row in model.table.items() if known == phase}
-    found = ProfileCheck(
+    result = ProfileCheck(
         phase=phase, n=len(archs), overlap=len(set(profiling.stored.seen) & {arch.key for arch in archs}),
         slowdown=float(np.mean(slower)), noise_floor=float(np.mean(np.abs(first - second) / measured)),
         predicted=quality(predicted, measured, archs), as_timed=quality(predicted, timed, archs),
@@ -128,10 +128,10 @@ def check(profiling: Profiling, phase: str, n: int, budget_s: float) -> ProfileC
         naive=quality(naive(model, archs, phase, bench, slower[-1]), measured, archs),
         macs=quality(_proportional(archs, works, phase, measured), measured, archs),
         inside_interval=float(np.mean([low <= ms <= high for (low, high), ms in zip(intervals, measured)])))
-    _save(profiling.out, found, archs, measured, predicted)
+    _save(profiling.out, result, archs, measured, predicted)
     for number in (1, 2):
         bench.forget(f"check-{phase}-{number}")
-    return found
+    return result
 
 
 def naive(model: LatencyModel, archs: Sequence[Architecture], phase: str, bench: Bench, slower: float) -> Floats:
@@ -153,9 +153,9 @@ def _proportional(archs: Sequence[Architecture], works: dict[Unit, UnitWork], ph
     return macs * float(np.median(measured / macs))
 
 
-def _save(folder: Path, found: ProfileCheck, archs: Sequence[Architecture], measured: Floats,
+def _save(folder: Path, result: ProfileCheck, archs: Sequence[Architecture], measured: Floats,
           predicted: Floats) -> None:
     lines = ["key,measured_ms,predicted_ms\n"]
     lines += [f"{arch.key},{ms:.6g},{guess:.6g}\n" for arch, ms, guess in zip(archs, measured, predicted)]
-    write_text(folder / f"check-{found.phase}.csv", "".join(lines))
-    write_json(folder / f"check-{found.phase}.json", found.to_dict())
+    write_text(folder / f"check-{result.phase}.csv", "".join(lines))
+    write_json(folder / f"check-{result.phase}.json", result.to_dict())

@@ -20,11 +20,11 @@ TRIES = 30
 
 def units_of(space: SearchSpace, phase: str) -> list[Unit]:
     """Every unit that can occur in a phase, in a fixed order."""
-    found: dict[Unit, None] = {}
+    distinct: dict[Unit, None] = {}
     for path, units in inventory(space).items():
         if phase == "prefill" or path.split(".")[0] != "encoder":
-            found |= dict.fromkeys(units)
-    return list(found)
+            distinct |= dict.fromkeys(units)
+    return list(distinct)
 
 
 def n_ends(works: Mapping[Unit, UnitWork], first: Collection[Unit] = ()) -> int:
@@ -54,12 +54,12 @@ def spread_order(works: Mapping[Unit, UnitWork], first: Collection[Unit] = ()) -
 
 def _ends(units: Sequence[Unit], works: Mapping[Unit, UnitWork]) -> list[Unit]:
     kinds = dict.fromkeys((unit.role, unit.block.kind) for unit in units)
-    found: dict[Unit, None] = {}
+    chosen: dict[Unit, None] = {}
     for kind in kinds:
         alike = [unit for unit in units if (unit.role, unit.block.kind) == kind]
         alike.sort(key=lambda unit: (works[unit].macs, works[unit].moved_bytes))
-        found |= {alike[0]: None, alike[-1]: None}
-    return list(found)
+        chosen |= {alike[0]: None, alike[-1]: None}
+    return list(chosen)
 
 
 def _points(works: Mapping[Unit, UnitWork]) -> Floats:
@@ -91,16 +91,16 @@ def calibration_models(space: SearchSpace, n: int) -> list[Architecture]:
 def draw_models(space: SearchSpace, n: int, purpose: str, avoid: set[str]) -> list[Architecture]:
     """n distinct samples, without excluded ones. Raises InputError if the space has too few."""
     rng = random.Random(f"{space.name}/{purpose}")  # noqa: S311 - no secret
-    found: dict[str, Architecture] = {}
+    archs: dict[str, Architecture] = {}
     for _ in range(TRIES * n):
-        if len(found) == n:
+        if len(archs) == n:
             break
         arch = space.sample(rng)
         if arch.key not in avoid:
-            found[arch.key] = arch
-    if len(found) < n:
-        raise InputError(space.name, f"has too few architectures for {n} more whole models; found {len(found)}")
-    return list(found.values())
+            archs[arch.key] = arch
+    if len(archs) < n:
+        raise InputError(space.name, f"has too few architectures for {n} more whole models; found {len(archs)}")
+    return list(archs.values())
 
 
 def model_macs(arch: Architecture, phase: str, works: Mapping[Unit, UnitWork]) -> float:

@@ -58,7 +58,7 @@ class Peaks:
         while self.todo and (len(self.archs) < LEAST_PEAKS or time.monotonic() - start + self.each_s < budget_s):
             some, self.todo = self.todo[:together], self.todo[together:]
             self.bytes += measure_peaks(self.bench, self.first[0], some)
-            self.archs += [each.what for each in some if isinstance(each.what, Architecture)]
+            self.archs += [workload.what for workload in some if isinstance(workload.what, Architecture)]
             self.each_s = (time.monotonic() - start) / len(self.archs)
         if not self.bench.runtime.SUFFIX:
             self.each_s = 0.0  # timing starts no process there
@@ -68,10 +68,10 @@ def fit_memory(model: LatencyModel, peaks: Peaks) -> Memory:
     """The formula of peak memory, fitted on a few models."""
     archs, found_bytes = peaks.archs, np.array(peaks.bytes, dtype=np.float64)
     features = np.array([[1.0, *model.memory_features(arch)] for arch in archs])
-    found = _fit(features, found_bytes)
+    fit = _fit(features, found_bytes)
     left_out = [_fit(np.delete(features, i, 0), np.delete(found_bytes, i)) @ features[i] - found_bytes[i]
                 for i in range(len(archs))]
-    return Memory(base=found[0], weights=found[1], moved=found[2], n=len(archs),
+    return Memory(base=fit[0], weights=fit[1], moved=fit[2], n=len(archs),
                   error=float(np.sqrt(np.mean(np.square(left_out / np.maximum(found_bytes, LEAST))))))
 
 
@@ -90,17 +90,17 @@ def measure_peaks(bench: Bench, first: Workload, workloads: Sequence[Workload]) 
         fresh = [stack.enter_context(FreshPool(1)) for _ in workloads]
         waiting = [pool.submit(_peak_here, first, workload, bench.conditions, bench.device.runtime,
                                bench.device.runtime_options()) for pool, workload in zip(fresh, workloads)]
-        return [float(each.result()) for each in waiting]
+        return [float(future.result()) for future in waiting]
 
 
 def _peak_elsewhere(bench: Bench, first: Workload, workload: Workload) -> float:
-    found: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     rounds = Rounds(bench.folder / "memory.jsonl", workload.name)
     job = bench.job([first, workload], workload, measure.Protocol(), rounds)
-    bench.transport.run(replace(job, memory_of=workload.name), found.append, bench.stop)
+    bench.transport.run(replace(job, memory_of=workload.name), lines.append, bench.stop)
     if bench.stop():
         raise Stopped
-    peaks = [line["peak_bytes"] for line in found if "peak_bytes" in line]
+    peaks = [line["peak_bytes"] for line in lines if "peak_bytes" in line]
     if len(peaks) != 1 or not isinstance(peaks[0], (int, float)) or not peaks[0] >= 0:
         raise InputError(bench.device.name, f"gave {peaks} as the peak memory of a model; expected a number of bytes")
     return float(peaks[0])
@@ -118,7 +118,7 @@ def _peak_here(first: Workload, workload: Workload, conditions: Conditions, name
     small, small_inputs = first.build(conditions)
     runtime.load(small, small_inputs, options)()
     run = runtime.load(module, inputs, options)
-    weights = sum(each.numel() * each.element_size() for each in module.parameters())
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in module.parameters())
     before = measure.start_peak()
     run()
     run()

@@ -119,17 +119,17 @@ class Profiling:
         bench = self.bench()
         budget = Budget(budget_s, bench.folder / f"budget-{self.space.name}.json", bench.identity(self.space.name),
                         self.started)
-        found = []
+        results = []
         try:
             for i, phase in enumerate(phases):
-                rest = sum(SHARES[each] for each in phases[i:])
+                rest = sum(SHARES[later] for later in phases[i:])
                 end = time.monotonic() + budget.left_s * SHARES[phase] / rest
                 works = unit_works(units_of(self.space, phase), phase, self.conditions)
-                found.append(self._measure(PhaseTime(budget, end, len(phases) - i), phase, works))
+                results.append(self._measure(PhaseTime(budget, end, len(phases) - i), phase, works))
                 self._write()
         finally:
             budget.save()
-        return found
+        return results
 
     def _estimate(self, phase: str) -> PhaseProfile:
         works = unit_works(units_of(self.space, phase), phase, self.conditions)
@@ -158,9 +158,9 @@ class Profiling:
         reused = {unit for unit in works if self.table.is_measured(phase, unit)}.difference(begun)
         selected = Selection(bench, phase, works, [unit for unit in works if unit not in reused], models, begun)
         peaks = self._prepare(selected, at)
-        at.budget.choose(phase, [each.name for each in selected.ready])
-        chosen = [each.what for each in selected.ready if isinstance(each.what, Unit)]
-        wholes = [each for each in selected.ready if isinstance(each.what, Architecture)]
+        at.budget.choose(phase, [workload.name for workload in selected.ready])
+        chosen = [workload.what for workload in selected.ready if isinstance(workload.what, Unit)]
+        wholes = [workload for workload in selected.ready if isinstance(workload.what, Architecture)]
         compiling_s = time.monotonic() - start
         timing_s = max(at.end - time.monotonic() - END_S - peaks.each_s, 0.0) + bench.rounds_s(purpose, reference)
         timings = bench.time(selected.ready, reference, timing_s, purpose, late_rounds=LATE_ROUNDS,
@@ -175,13 +175,13 @@ class Profiling:
         known = rows + [self.table[phase, unit] for unit in reused]
         rows += prices.interpolated_rows(known, works, phase)
         self.table = self.table.with_rows(rows).with_space(phase, works, self.space.name)
-        self._keep(phase, bench, [MeasuredModel(phase, self.space.name, *each) for each in zip(models, ms.tolist())])
+        self._keep(phase, bench, [MeasuredModel(phase, self.space.name, *pair) for pair in zip(models, ms.tolist())])
         if peaks.archs:
             memory = fit_memory(self.model(), peaks)
             self.stored = self.stored.model_copy(update={"memory": memory})
         shares = [bench.compiled[whole.name].facts["not_delegated"] for whole in wholes
                   if "not_delegated" in getattr(bench.compiled.get(whole.name), "facts", {})]
-        now = sum(each.name in bench.sampled for each in selected.ready if isinstance(each.what, Unit))
+        now = sum(workload.name in bench.sampled for workload in selected.ready if isinstance(workload.what, Unit))
         return PhaseProfile(phase, len(works), now, len(reused) + len(chosen) - now, compiling_s, bench.spent_s,
                         self.stored.by_space[self.space.name][phase].error, float(np.mean(shares)) if shares else None,
                         len(wholes))
@@ -218,16 +218,16 @@ class Profiling:
                           ms: Floats) -> None:
         """Raises InputError if latencies do not depend on the model."""
         steps = [[works[step.unit] for step in phase_steps(arch, phase)] for arch in models]
-        features = np.array([[sum(work.macs for work in each), sum(work.moved_bytes for work in each), len(each)]
-                             for each in steps])
+        features = np.array([[sum(work.macs for work in works), sum(work.moved_bytes for work in works), len(works)]
+                             for works in steps])
         check_dependence(self.device.name, features, ms)
 
     def _keep(self, phase: str, bench: Bench, models: Sequence[MeasuredModel]) -> None:
         recorded = {"torch": version("torch"), **bench.header.get("versions", {}), **bench.header.get("machine", {}),
                     "date": str(date.today())}
-        seen = dict.fromkeys((*self.stored.seen, *(each.arch.key for each in models)))
+        seen = dict.fromkeys((*self.stored.seen, *(model.arch.key for model in models)))
         whole = {name: fit for name, fit in self.stored.whole.items() if name != phase}
-        self.measured = [each for each in self.measured if (each.phase, each.space) != (phase, self.space.name)]
+        self.measured = [model for model in self.measured if (model.phase, model.space) != (phase, self.space.name)]
         self.measured += models
         stored = self.stored.model_copy(update={"device": self.device, "recorded": recorded, "spaces": self._spaces(),
                                                 "whole": whole, "seen": tuple(seen)})

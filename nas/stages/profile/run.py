@@ -39,11 +39,11 @@ class ProfileResult:
     @property
     def good(self) -> bool:
         """False if a check found that predictions are off."""
-        return all(each.verdict != OFF for each in self.phases if isinstance(each, ProfileCheck))
+        return all(result.verdict != OFF for result in self.phases if isinstance(result, ProfileCheck))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        rows = [each.to_dict() if isinstance(each, ProfileCheck) else asdict(each) for each in self.phases]
+        rows = [phase.to_dict() if isinstance(phase, ProfileCheck) else asdict(phase) for phase in self.phases]
         return {"profile": str(self.folder), "estimated": self.estimated, "phases": rows}
 
 
@@ -66,27 +66,27 @@ def run(request: ProfileRequest, progress: StageProgress) -> ProfileResult:
     with _folder_for(folder), locked(folder, "profile"):
         profiling = Profiling(device, space, folder, progress, space_name)
         if request.from_ is not None:
-            found: Sequence[PhaseResult] = [fit_whole(profiling, request.from_, phases[0])]
+            results: Sequence[PhaseResult] = [fit_whole(profiling, request.from_, phases[0])]
         elif request.check:
-            found = [check(profiling, phase, request.n, request.budget_s / len(phases)) for phase in phases]
+            results = [check(profiling, phase, request.n, request.budget_s / len(phases)) for phase in phases]
         else:
-            found = profiling.run(phases, request.budget_s)
-    return ProfileResult(found, folder, device.estimated)
+            results = profiling.run(phases, request.budget_s)
+    return ProfileResult(results, folder, device.estimated)
 
 
 @contextmanager
 def _folder_for(folder: Path) -> Iterator[None]:
     """A profile's folder; deleted if nothing was measured because the device was refused."""
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield
     except InputError:
         if folder in missing and not any(map(_is_work, folder.rglob("*"))):
             shutil.rmtree(folder, ignore_errors=True)
-            for each in missing[1:]:
+            for parent in missing[1:]:
                 with suppress(OSError):  # others use it
-                    each.rmdir()
+                    parent.rmdir()
         raise
 
 

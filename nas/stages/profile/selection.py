@@ -64,7 +64,7 @@ class Selection:
         self.n_units = min(max(n_ends(new, self.begun), LEAST_UNITS), len(self.units)) if new else 0
         empties = dict.fromkeys(empty_for(unit, self.phase) for unit in new)
         pairs = zip_longest(self.wholes[:LEAST_MODELS], self.units[: self.n_units])
-        self.must = [*empties, *(each for pair in pairs for each in pair if each is not None)]
+        self.must = [*empties, *(workload for pair in pairs for workload in pair if workload is not None)]
 
     @property
     def reference(self) -> Workload:
@@ -77,13 +77,13 @@ class Selection:
         """More units and whole models alternately, limited by the time for timing."""
         device = self.bench.device
         macs = [model_macs(arch, self.phase, self.works) for arch in self.models]
-        n = affordable(device, {each.what: self.works[each.what] for each in self.units if isinstance(each.what, Unit)},
-                       macs, timing_s, device.timing.copies)
+        single = [workload.what for workload in self.units if isinstance(workload.what, Unit)]
+        n = affordable(device, {unit: self.works[unit] for unit in single}, macs, timing_s, device.timing.copies)
         units, wholes = self.units[self.n_units : max(n, self.n_units)], self.wholes[LEAST_MODELS:]
-        found: list[Workload] = []
+        workloads: list[Workload] = []
         for i in range(max(len(wholes), -(-len(units) // UNITS_PER_MODEL))):
-            found += [*wholes[i : i + 1], *units[UNITS_PER_MODEL * i : UNITS_PER_MODEL * (i + 1)]]
-        return found
+            workloads += [*wholes[i : i + 1], *units[UNITS_PER_MODEL * i : UNITS_PER_MODEL * (i + 1)]]
+        return workloads
 
     def prepare(self, workloads: Sequence[Workload], until: float, least: int = 0) -> None:
         """Compile more of the workloads; see `Bench.prepare`."""
@@ -94,7 +94,7 @@ class Selection:
         """Compile what there is time for until the end of the phase, or exactly what an earlier call has chosen."""
         left = max(end - time.monotonic(), 0.0)
         if earlier is not None:
-            again = [each for each in (*self.units, *self.wholes) if each.name in set(earlier)]
+            again = [workload for workload in (*self.units, *self.wholes) if workload.name in set(earlier)]
             self.prepare(again, end, len(again))
         else:
             optional = self.optional(TIMING_SHARE * left)
@@ -106,8 +106,8 @@ class Selection:
         device = self.bench.device
         speed, copies, samples = device.rough_macs_per_s, device.timing.copies, device.timing.whole_samples
         models = sum(model_macs(arch, self.phase, self.works) for arch in self.models[:LEAST_MODELS]) / speed
-        units = sum(_unit_s(self.works[each.what], speed) for each in self.units[: self.n_units]
-                    if isinstance(each.what, Unit))
+        units = sum(_unit_s(self.works[workload.what], speed) for workload in self.units[: self.n_units]
+                    if isinstance(workload.what, Unit))
         return RUNS * LATE_ROUNDS * (samples * models + copies * units)
 
 
@@ -116,8 +116,8 @@ def affordable(device: Device, works: Mapping[Unit, UnitWork], model_macs: Seque
     """How many units the least number of rounds has time for, beside the whole models."""
     speed, rounds = device.rough_macs_per_s, device.timing.least_rounds
     spent = RUNS * rounds * device.timing.whole_samples * sum(macs / speed for macs in model_macs)
-    each = [copies * _unit_s(work, speed) for work in works.values()]
-    return max(int((budget_s - spent) / (RUNS * rounds * float(np.mean(each or [1.0])))), LEAST_UNITS)
+    seconds = [copies * _unit_s(work, speed) for work in works.values()]
+    return max(int((budget_s - spent) / (RUNS * rounds * float(np.mean(seconds or [1.0])))), LEAST_UNITS)
 
 
 def _unit_s(work: UnitWork, speed: float) -> float:

@@ -24,28 +24,28 @@ BAR, SHORT_BAR = 30, 8
 
 def profile_table(result: ProfileResult) -> RenderableType:
     """A table of the result of profiling, checking or fitting."""
-    checks = [each for each in result.phases if isinstance(each, ProfileCheck)]
-    fits = [each for each in result.phases if isinstance(each, WholeModelFit)]
+    checks = [phase for phase in result.phases if isinstance(phase, ProfileCheck)]
+    fits = [phase for phase in result.phases if isinstance(phase, WholeModelFit)]
     if checks:
-        return Group(*(part for each in checks for part in _check_parts(each)))
+        return Group(*(part for phase in checks for part in _check_parts(phase)))
     if fits:
-        lines = [f"{each.phase}: fitted on {each.n} whole models, error of those left out {100 * each.error:.1f} %"
-                 for each in fits]
+        lines = [f"{phase.phase}: fitted on {phase.n} whole models, error of those left out {100 * phase.error:.1f} %"
+                 for phase in fits]
         return Text("\n".join([*lines, f"profile: {result.folder}"]))
-    return _phases_table([each for each in result.phases if isinstance(each, PhaseProfile)], result)
+    return _phases_table([phase for phase in result.phases if isinstance(phase, PhaseProfile)], result)
 
 
 def _phases_table(phases: Sequence[PhaseProfile], result: ProfileResult) -> RenderableType:
     numbers = ("units", "measured", "known before", "interpolated", "preparing", "timing", "residual error")
     rows = table("phase", *numbers, right=numbers)
-    for each in phases:
-        rest = 0 if result.estimated else each.n_units - each.n_measured - each.n_reused
-        rows.add_row(each.phase, str(each.n_units), str(each.n_measured), str(each.n_reused), str(rest),
-                     f"{each.compiling_s:.0f} s", f"{each.timing_s:.0f} s", f"{100 * each.error:.1f} %")
+    for phase in phases:
+        rest = 0 if result.estimated else phase.n_units - phase.n_measured - phase.n_reused
+        rows.add_row(phase.phase, str(phase.n_units), str(phase.n_measured), str(phase.n_reused), str(rest),
+                     f"{phase.compiling_s:.0f} s", f"{phase.timing_s:.0f} s", f"{100 * phase.error:.1f} %")
     notes = [Text(f"profile: {result.folder}")]
     if result.estimated:
         notes.insert(0, Text("estimated from a specification: nothing was measured", style="yellow"))
-    shares = [each.not_delegated for each in phases if each.not_delegated is not None]
+    shares = [phase.not_delegated for phase in phases if phase.not_delegated is not None]
     if shares:
         notes.append(Text(f"work not delegated: {100 * sum(shares) / len(shares):.1f} %"))
     return Group(rows, *notes)
@@ -81,7 +81,7 @@ def latency_table(latency: PredictedLatency, breakdown: bool) -> RenderableType:
     mark = MARK if latency.unmeasured_share else ""
     head = Text(f"{mark}{latency.ms:.3f} ms on {latency.device},{word} in [{low:.3f}, {high:.3f}]; {latency.phase}, "
                 f"{where}, batch {at['batch']}")
-    notes: list[RenderableType] = [Text(f"warning: {each}", style="yellow") for each in latency.warnings]
+    notes: list[RenderableType] = [Text(f"warning: {warning}", style="yellow") for warning in latency.warnings]
     if latency.measure_more is not None:
         notes.append(Text(f"{MARK} {latency.unmeasured_share:.0%} of it is based on interpolated units; to measure "
                           "more "

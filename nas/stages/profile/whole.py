@@ -64,8 +64,8 @@ def read_measurements(path: Path) -> tuple[list[Architecture], list[float]]:
     time = next((name for name in TIMES if name in columns), None)
     named = next((name for name in ("architecture", "key") if name in columns), None)
     if time is None or named is None:
-        found = cut(", ".join(columns), 200) or "nothing"
-        raise InputError(str(path), f"needs a column {' or '.join(TIMES)}, and architecture or key; found {found}")
+        header = cut(", ".join(columns), 200) or "nothing"
+        raise InputError(str(path), f"needs a column {' or '.join(TIMES)}, and architecture or key; found {header}")
     known = dict(_known(path.parent)) if named == "key" else {}
     archs, ms = [], []
     for place, line in lines:
@@ -81,9 +81,9 @@ def _architecture(line: dict[str, Any], named: str, known: dict[str, Architectur
         return Architecture.from_json(text, where)
     matches = [key for key in known if key.startswith(text)] if text else []
     if len(matches) != 1:
-        says = "matches several architectures" if matches else "is not a known architecture"
-        raise InputError(where, f"the key {shown(text)} {says}; put its JSON file next to the CSV, or write the JSON "
-                                "into a column architecture")
+        message = "matches several architectures" if matches else "is not a known architecture"
+        raise InputError(where, f"the key {shown(text)} {message}; put its JSON file next to the CSV, or write "
+                                "the JSON into a column architecture")
     return known[matches[0]]
 
 

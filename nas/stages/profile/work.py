@@ -29,14 +29,14 @@ class _Traffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not getattr(func, "is_view", False) and torch.Tag.nondeterministic_seeded not in func.tags:
             self.kernels += 1
             read = args[1:] if func in _LOOK_UPS else args  # only looked-up rows of a table
-            self.moved_bytes += sum(each.numel() * each.element_size() for each in _tensors((read, out)))
+            self.moved_bytes += sum(tensor.numel() * tensor.element_size() for tensor in _tensors((read, out)))
         return out
 
 
 def _tensors(values: Any) -> Iterator[torch.Tensor]:
     """The tensors among arguments or results, also in lists."""
     if isinstance(values, (list, tuple)):
-        yield from (each for value in values for each in _tensors(value))
+        yield from (tensor for value in values for tensor in _tensors(value))
     elif isinstance(values, torch.Tensor):
         yield values
 
@@ -51,8 +51,8 @@ def work_of(workload: Workload, conditions: Conditions) -> UnitWork:
     macs = module_macs(module, inputs, str(workload))
     with torch.no_grad(), _Traffic() as traffic:
         module(*inputs)
-    own = [each for name, each in module.named_parameters() if not name.startswith("tied.")]
-    weights = sum(each.numel() * each.element_size() for each in own)
+    own = [parameter for name, parameter in module.named_parameters() if not name.startswith("tied.")]
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in own)
     return UnitWork(macs, weights, traffic.moved_bytes, traffic.kernels)
 
 

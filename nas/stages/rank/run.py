@@ -103,25 +103,26 @@ class Ranking:
     def trainings(self) -> list[tuple[Architecture, Recipe, Path, Task]]:
         """What has to be trained, the second seeds last, as `train_plain` takes it."""
         seed, again = self.recipe.seed, self.chosen[::REPEAT_EVERY]
-        return [(each.arch, self.recipe.model_copy(update={"seed": number}), self._place(each, number), self.task)
-                for number, some in ((seed, self.chosen), (seed + 1, again)) for each in some]
+        return [(candidate.arch, self.recipe.model_copy(update={"seed": number}), self._place(candidate, number),
+                 self.task)
+                for number, some in ((seed, self.chosen), (seed + 1, again)) for candidate in some]
 
     def _place(self, chosen: Candidate, seed: int) -> Path:
         return self.folder / f"{chosen.arch.key[:16]}-steps{self.recipe.steps}-seed{seed}"
 
     def inherited(self) -> Iterator[float]:
         """The validation loss of each chosen architecture on the supernet's weights, one after the other."""
-        for each in self.chosen:
-            yield evaluation.score(self.net, each.arch, self.task, self.prepared, self.recipe)["loss"]
+        for candidate in self.chosen:
+            yield evaluation.score(self.net, candidate.arch, self.task, self.prepared, self.recipe)["loss"]
 
     def table(self, inherited: list[float]) -> pd.DataFrame:
         """A row per architecture: costs, inherited loss and trained loss."""
         seed = self.recipe.seed
         batch = self.prepared.train.batch(0, self.recipe.batch_size, seed)
-        rows = [{"key": each.arch.key, "group": each.group, **each.baselines, **zero_cost(each.arch, batch, seed),
-                 "inherited_loss": loss,
-                 "trained_loss": self._loss(each, seed), "repeat_loss": self._loss(each, seed + 1)}
-                for each, loss in zip(self.chosen, inherited)]
+        rows = [{"key": candidate.arch.key, "group": candidate.group, **candidate.baselines,
+                 **zero_cost(candidate.arch, batch, seed), "inherited_loss": loss,
+                 "trained_loss": self._loss(candidate, seed), "repeat_loss": self._loss(candidate, seed + 1)}
+                for candidate, loss in zip(self.chosen, inherited)]
         return pd.DataFrame(rows)
 
     def _loss(self, chosen: Candidate, seed: int) -> float:

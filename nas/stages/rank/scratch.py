@@ -63,10 +63,10 @@ def train_plain(arch: Architecture, recipe: Recipe, folder: Path, task: Task, pr
         if not fit(trainer, checkpoints, evaluate, observer, stop):
             raise Stopped
         with torch.no_grad(), enough_memory("evaluation at the end", less_memory(recipe)):
-            found = evaluator(task, prepared, {"model": arch}, limited=False)(trainer)
+            results = evaluator(task, prepared, {"model": arch}, limited=False)(trainer)
     except DivergedError:
-        found = {"model/loss": math.nan}
-    metrics = {name.removeprefix("model/"): value for name, value in found.items() if name.startswith("model/")}
+        results = {"model/loss": math.nan}
+    metrics = {name.removeprefix("model/"): value for name, value in results.items() if name.startswith("model/")}
     write_json(folder / RESULT, {"schema_version": SCHEMA_VERSION, "key": arch.key, "seed": recipe.seed,
                                  "steps": trainer.progress.step, "tokens": trainer.progress.tokens, "metrics": metrics})
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
@@ -79,5 +79,5 @@ def read_result(folder: Path) -> dict[str, float] | None:
     if not path.is_file():
         return None
     remedy = "delete it to train this architecture again"
-    found = checked(_Result, read_json(path, remedy), str(path), remedy)
-    return {name: math.nan if value is None else value for name, value in found.metrics.items()}
+    result = checked(_Result, read_json(path, remedy), str(path), remedy)
+    return {name: math.nan if value is None else value for name, value in result.metrics.items()}

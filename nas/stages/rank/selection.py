@@ -66,13 +66,13 @@ def _pool_and_window(space: SearchSpace, n: int, seed: int, seq_len: int) -> tup
     size, step, rng = space.size(), max(POOL, 8 * n), random.Random(seed)  # noqa: S311
     if size < n:
         raise InputError(space.name, f"has {size} distinct architectures, fewer than the requested {n}")
-    found = {arch.key: arch for arch in (space.smallest(), space.largest())}
+    sampled = {arch.key: arch for arch in (space.smallest(), space.largest())}
     pool: list[Candidate] = []
     for target in range(step, POOLS * step + 1, step):
-        _draw(space, found, min(size, target), TRIES * step, rng)
-        pool = _priced(list(found.values())[len(pool):], pool, seq_len)  # dict keeps insertion order
+        _draw(space, sampled, min(size, target), TRIES * step, rng)
+        pool = _priced(list(sampled.values())[len(pool):], pool, seq_len)  # dict keeps insertion order
         window = _densest(pool)
-        if len(window) >= n // 2 or len(found) < target:  # the band is full, or sampling finds no more
+        if len(window) >= n // 2 or len(sampled) < target:  # the band is full, or sampling finds no more
             break
     if len(pool) < n:
         raise InputError(space.name, f"sampling found {len(pool)} of its {size} distinct architectures, fewer than "
@@ -80,13 +80,13 @@ def _pool_and_window(space: SearchSpace, n: int, seed: int, seq_len: int) -> tup
     return pool, window
 
 
-def _draw(space: SearchSpace, found: dict[str, Architecture], target: int, draws: int, rng: random.Random) -> None:
+def _draw(space: SearchSpace, pool: dict[str, Architecture], target: int, draws: int, rng: random.Random) -> None:
     """Adds distinct samples until there are `target`, or the draws are used up."""
     for _ in range(draws):
-        if len(found) >= target:
+        if len(pool) >= target:
             return
         arch = space.sample(rng)
-        found.setdefault(arch.key, arch)
+        pool.setdefault(arch.key, arch)
 
 
 def _priced(fresh: list[Architecture], pool: list[Candidate], seq_len: int) -> list[Candidate]:

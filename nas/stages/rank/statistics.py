@@ -136,12 +136,12 @@ def _column(frame: pd.DataFrame, name: str) -> Floats:
 
 
 def _figure(name: str, column: Floats, trained: Floats, draws: Floats) -> Figure:
-    found = tau(column, trained)
-    if found is None:
+    value = tau(column, trained)
+    if value is None:
         return Figure(name, None, None, None, None)
     spearman = np.corrcoef(rankdata(column), rankdata(trained))[0, 1]
     low, high = interval(draws)
-    return Figure(name, found, low, high, float(spearman))
+    return Figure(name, value, low, high, float(spearman))
 
 
 def _difference(supernet: Figure, baseline: Figure, draws: Floats) -> Difference:

@@ -15,9 +15,9 @@ def report_table(report: RankingReport) -> RenderableType:
     """The report for a terminal: a table for all architectures, one for those of equal cost, and what follows."""
     parts: list[RenderableType] = [
         Text(f"each was trained from scratch for {report.steps:,} steps, the supernet for {report.supernet_steps:,}")]
-    for title, found in (("all", report.overall), ("of nearly equal MACs", report.band)):
-        heading = Text(f"{found.n} architectures, {title}", style="bold")
-        parts += [heading, _figures(found), *_sentences(found), Text("")]
+    for title, comparison in (("all", report.overall), ("of nearly equal MACs", report.band)):
+        heading = Text(f"{comparison.n} architectures, {title}", style="bold")
+        parts += [heading, _figures(comparison), *_sentences(comparison), Text("")]
     if report.noise:
         parts.append(Text(f"two trainings that differ only in the seed have a standard deviation of "
                           f"{report.noise.sigma:.4f} nats each ({report.noise.repeats} pairs)"))
@@ -26,29 +26,30 @@ def report_table(report: RankingReport) -> RenderableType:
     return Group(*parts)
 
 
-def _figures(found: Comparison) -> RenderableType:
-    made = table("ranked by", "Kendall tau", "95 % interval", "Spearman", "supernet better by", "95 % interval ",
-                 right=("Kendall tau", "95 % interval", "Spearman", "supernet better by", "95 % interval "))
-    better = {difference.baseline: difference for difference in found.differences}
-    for figure in found.figures:
+def _figures(comparison: Comparison) -> RenderableType:
+    result = table("ranked by", "Kendall tau", "95 % interval", "Spearman", "supernet better by", "95 % interval ",
+                   right=("Kendall tau", "95 % interval", "Spearman", "supernet better by", "95 % interval "))
+    better = {difference.baseline: difference for difference in comparison.differences}
+    for figure in comparison.figures:
         other = better.get(figure.name)
         more = (_number(other.tau), _range(other.low, other.high)) if other else ("", "")
-        made.add_row(WORDS[figure.name], _number(figure.tau), _range(figure.low, figure.high),
-                     _number(figure.spearman), *more)
-    return made
+        result.add_row(WORDS[figure.name], _number(figure.tau), _range(figure.low, figure.high),
+                       _number(figure.spearman), *more)
+    return result
 
 
-def _sentences(found: Comparison) -> list[Text]:
+def _sentences(comparison: Comparison) -> list[Text]:
     said = []
-    if found.ceiling:
-        said.append(Text(f"a perfect predictor would reach {found.ceiling.perfect:.2f} "
-                         f"({_range(found.ceiling.low, found.ceiling.high)}): the rest is seed noise"))
-    if found.figure(INHERITED).tau is None:
+    if comparison.ceiling:
+        said.append(Text(f"a perfect predictor would reach {comparison.ceiling.perfect:.2f} "
+                         f"({_range(comparison.ceiling.low, comparison.ceiling.high)}): the rest is seed noise"))
+    if comparison.figure(INHERITED).tau is None:
         return [Text("too few or too similar to rank")]
-    equal = [WORDS[each.baseline] for each in found.differences if each.tau is None]
+    equal = [WORDS[difference.baseline] for difference in comparison.differences if difference.tau is None]
     if equal:
         said.append(Text(f"equal for all, so excluded as baselines: {', '.join(equal)}"))
-    unbeaten = [WORDS[each.baseline] for each in found.differences if each.tau is not None and not each.above_zero]
+    unbeaten = [WORDS[difference.baseline] for difference in comparison.differences
+                if difference.tau is not None and not difference.above_zero]
     if unbeaten:
         said.append(Text(f"not significantly better than: {', '.join(unbeaten)}", style="yellow"))
     else:

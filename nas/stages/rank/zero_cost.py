@@ -17,7 +17,8 @@ def zero_cost(arch: Architecture, batch: Batch, seed: int) -> dict[str, float]:
     model = Transformer(arch, seed=seed).double().eval()
     logits, labels = labelled(run_model(model, arch, batch), batch.labels)
     (label_loss(logits, labels, 0.0) / max(batch.n_labels, 1)).backward()  # type: ignore[no-untyped-call]
-    norm = torch.nn.utils.get_total_norm([each.grad for each in model.parameters() if each.grad is not None])
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    norm = torch.nn.utils.get_total_norm(gradients)
     return {"grad_norm": float(norm), "synflow": _synaptic_flow(model, arch, batch)}
 
 

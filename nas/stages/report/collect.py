@@ -32,5 +32,5 @@ def collect(run: RunDir) -> RunReport:
         ranked=read_ranked(run),
         files={name: read_text(path) for name in FILES if (path := run.path / name).is_file()})
     costs = list(report.searched.costs) if report.searched else []
-    costs += [parse_measure(name, {}) for each in report.picked for name in each.measured]
+    costs += [parse_measure(name, {}) for subnet in report.picked for name in subnet.measured]
     return replace(report, devices=read_devices(devices_of(costs), report.architectures(), report.picked))

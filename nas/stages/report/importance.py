@@ -56,12 +56,12 @@ def dimension(gene: str) -> str:
 def _left_out(ones: Floats, wanted: Floats, groups: Sequence[Bools]) -> Floats:
     """The effect of every group (rows) on every trial (columns), by models that did not see the trial."""
     folds = np.random.default_rng(0).permutation(len(wanted)) % FOLDS
-    found = np.zeros((len(groups), len(wanted)))
+    predicted = np.zeros((len(groups), len(wanted)))
     for fold in range(FOLDS):
         seen, unseen = folds != fold, folds == fold
         weights, centred = ridge(ones[seen], wanted[seen]), ones[unseen] - ones[seen].mean(axis=0)
-        found[:, unseen] = [centred[:, group] @ weights[group] for group in groups]
-    return found
+        predicted[:, unseen] = [centred[:, group] @ weights[group] for group in groups]
+    return predicted
 
 
 def ridge(ones: Floats, wanted: Floats) -> Floats:
@@ -86,8 +86,8 @@ def _effects(weights: Floats, columns: Sequence[tuple[str, Any]],
     by_gene: dict[str, list[float]] = {}
     for (gene, _), weight in zip(columns, weights.tolist()):
         by_gene.setdefault(gene, []).append(weight)
-    found: dict[str, dict[str, float]] = {name: {} for name in names}
+    effects: dict[str, dict[str, float]] = {name: {} for name in names}
     for (gene, value), weight in zip(columns, weights.tolist()):
-        of = found[dimension(gene)]
+        of = effects[dimension(gene)]
         of[str(value)] = of.get(str(value), 0.0) + weight - float(np.mean(by_gene[gene]))
-    return found
+    return effects

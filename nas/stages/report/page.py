@@ -29,10 +29,10 @@ def page(document: Mapping[str, Any]) -> str:
     filled = {"policy": escape(policy), "title": escape(f"{document['run']} · Paretoformer"),
               "style": _read("page.css") + STYLE, "data": data_text(document),
               "scripts": "".join(f"<script>{script}</script>\n" for script in scripts)}
-    found = _read("page.html")
+    html = _read("page.html")
     for name, text in filled.items():
-        found = found.replace(f"<!--{name}-->", text, 1)
-    return found
+        html = html.replace(f"<!--{name}-->", text, 1)
+    return html
 
 
 def data_text(document: Mapping[str, Any]) -> str:

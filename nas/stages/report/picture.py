@@ -19,11 +19,11 @@ FIXED: Any = {"svg.hashsalt": "paretoformer", "svg.fonttype": "none", "font.fami
 """Settings for reproducible pictures; SVG keeps text as text."""
 
 
-def write_front(found: Searched, quality: Measure, cost: Measure, path: Path) -> list[Path]:
+def write_front(searched: Searched, quality: Measure, cost: Measure, path: Path) -> list[Path]:
     """Draw a front over all evaluated architectures; returns the SVG and PNG files."""
     with matplotlib.rc_context(FIXED):
         canvas = Figure(figsize=(7.2, 4.5), layout="constrained")
-        _draw(canvas.subplots(), found, quality, cost)
+        _draw(canvas.subplots(), searched, quality, cost)
         written = []
         for ending, about in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
             target = path.with_name(f"{path.name}.{ending}")
@@ -33,16 +33,16 @@ def write_front(found: Searched, quality: Measure, cost: Measure, path: Path) ->
     return written
 
 
-def _draw(axes: Any, found: Searched, quality: Measure, cost: Measure) -> None:
+def _draw(axes: Any, searched: Searched, quality: Measure, cost: Measure) -> None:
     def spots(points: list[Point]) -> tuple[list[float], list[float]]:
         return [point.value(cost) for point in points], [point.value(quality) for point in points]
 
-    front, named = found.front(quality, cost), [point for point in found.points if point.mark]
-    axes.scatter(*spots(found.points), s=14, c=FAINT, alpha=0.4, linewidths=0, label="evaluated")
+    front, named = searched.front(quality, cost), [point for point in searched.points if point.mark]
+    axes.scatter(*spots(searched.points), s=14, c=FAINT, alpha=0.4, linewidths=0, label="evaluated")
     axes.step(*spots(front), where="post", color=FRONT, linewidth=1.2, zorder=2)
     axes.scatter(*spots(front), s=36, c=FRONT, edgecolors="white", linewidths=0.7, zorder=3, label="front")
     axes.scatter(*spots(named), s=44, c=NAMED, marker="D", edgecolors="white", linewidths=0.7, zorder=4)
-    _scale(axes, cost, spots(found.points)[0])
+    _scale(axes, cost, spots(searched.points)[0])
     for point in named:
         spot = (point.value(cost), point.value(quality))
         left = axes.transLimits.transform(axes.transScale.transform(spot))[0] > 0.5
@@ -53,7 +53,7 @@ def _draw(axes: Any, found: Searched, quality: Measure, cost: Measure) -> None:
     marked = sum(point.unmeasured.get(cost.name, 0.0) > 0 for point in front)
     note = f"\n{marked} of {len(front)} on the front are partly interpolated or estimated" if marked else ""
     axes.set_xlabel(_plain(cost.label) + _unit(cost) + note)
-    axes.set_ylabel(_plain(f"{quality.name} on {in_words(found.examples)}"))
+    axes.set_ylabel(_plain(f"{quality.name} on {in_words(searched.examples)}"))
     axes.margins(y=0.09)
     axes.grid(color="0.92", linewidth=0.7)
     axes.set_axisbelow(True)

@@ -38,57 +38,57 @@ def read_devices(names: Sequence[str], archs: Mapping[str, Architecture], picked
     Raises:
         InputError: a file of a profile is damaged.
     """
-    found = Devices(gaps=list(_measured(picked)))
+    devices = Devices(gaps=list(_measured(picked)))
     for name in names:
         folder = folder_of(name)
         if not (folder / "profile.yaml").is_file():
-            found.notes.append(f"The profile of {name} no longer exists, so the latency breakdown is unknown.")
+            devices.notes.append(f"The profile of {name} no longer exists, so the latency breakdown is unknown.")
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ProfileWarning)
             model = LatencyModel.load(name)
         for phase in LATENCY.known_phases(model):
             measure = latency_on(name, phase).name
-            found.parts[measure], unknown = _breakdowns(model, archs, phase)
+            devices.parts[measure], unknown = _breakdowns(model, archs, phase)
             if unknown:
-                found.notes.append(f"The latency breakdown of {len(unknown)} of {len(archs)} architectures on {name} "
-                                   f"({phase}) is unknown: {unknown[0]}.")
-            found.checks.extend(_checks(folder, name, phase))
-            found.gaps.extend(_check_gaps(folder, measure, phase))
-    return found
+                devices.notes.append(f"The latency breakdown of {len(unknown)} of {len(archs)} architectures on {name} "
+                                     f"({phase}) is unknown: {unknown[0]}.")
+            devices.checks.extend(_checks(folder, name, phase))
+            devices.gaps.extend(_check_gaps(folder, measure, phase))
+    return devices
 
 
 def _breakdowns(model: LatencyModel, archs: Mapping[str, Architecture],
                 phase: str) -> tuple[dict[str, list[TimedPart]], list[str]]:
     """The times of each architecture, and why some have none: units without prices."""
-    found, unknown = {}, []
+    breakdowns, unknown = {}, []
     for key, arch in archs.items():
         try:
-            found[key] = breakdown(model, arch, phase)
+            breakdowns[key] = breakdown(model, arch, phase)
         except InputError as error:
             unknown.append(error.faults[0].says)
-    return found, unknown
+    return breakdowns, unknown
 
 
 def breakdown(model: LatencyModel, arch: Architecture, phase: str) -> list[TimedPart]:
     """The time of every step, and the overhead. Raises InputError if a profile has no unit prices."""
     steps = model.breakdown(arch, phase)
     stacked = len(arch.stacks) > 1
-    found = []
+    parts = []
     for part in steps:
         step = part.step
         stack = f"{step.stack} " if stacked and step.unit.role != "head" else ""
         place = f"{stack}{step.layer if step.layer >= 0 else step.unit.role}"
         style = style_of(step.unit.role, drawn_parts(step.unit.block, arch.width)[0])
-        found.append(TimedPart(place, step.unit.role, step.unit.block.kind, part.ms, part.source, style))
-    return [*found, TimedPart("overhead", "overhead", "", model.calibration(phase, arch).overhead_ms)]
+        parts.append(TimedPart(place, step.unit.role, step.unit.block.kind, part.ms, part.source, style))
+    return [*parts, TimedPart("overhead", "overhead", "", model.calibration(phase, arch).overhead_ms)]
 
 
 def _measured(picked: Sequence[Picked]) -> Iterator[Gap]:
-    for each in picked:
-        for name, (predicted, measured) in each.measured.items():
+    for subnet in picked:
+        for name, (predicted, measured) in subnet.measured.items():
             if predicted is not None:
-                yield Gap(name, each.name, each.arch.key, predicted, measured, each.unmeasured.get(name, 0.0))
+                yield Gap(name, subnet.name, subnet.arch.key, predicted, measured, subnet.unmeasured.get(name, 0.0))
 
 
 def _checks(folder: Path, device: str, phase: str) -> Iterator[dict[str, Any]]:
@@ -97,8 +97,8 @@ def _checks(folder: Path, device: str, phase: str) -> Iterator[dict[str, Any]]:
         return
     remedy = f"delete it and run {Command('profile', device, check=True)}"
     data = read_table(path, remedy)
-    found = checked(_Check, data, str(path), remedy)
-    data["verdict"] = verdict(phase, found.n, found.predicted, found.noise_floor)
+    check = checked(_Check, data, str(path), remedy)
+    data["verdict"] = verdict(phase, check.n, check.predicted, check.noise_floor)
     yield {"device": device, "phase": phase, **data}
 
 
@@ -111,6 +111,6 @@ def _check_gaps(folder: Path, measure: str, phase: str) -> Iterator[Gap]:
         predicted, measured = (number(row[name], f"{path}, line {line}", remedy) for name in
                                ("predicted_ms", "measured_ms"))
         if not all(math.isfinite(value) and value > 0 for value in (predicted, measured)):
-            says = f"{predicted:g} ms predicted and {measured:g} ms measured: a latency is a finite number above 0"
-            raise InputError(f"{path}, line {line}", f"{says}; {remedy}")
+            message = f"{predicted:g} ms predicted and {measured:g} ms measured: a latency is a finite number above 0"
+            raise InputError(f"{path}, line {line}", f"{message}; {remedy}")
         yield Gap(measure, "", row["key"], predicted, measured)

@@ -66,9 +66,9 @@ def _write_files(shown: RunReport, folder: Path) -> list[Path]:
         for name, cost in _drawn(shown.searched).items():
             written += write_front(shown.searched, quality, cost, folder / f"front-{name}")
     archs = shown.architectures()
-    for each in shown.picked:
-        written.append(folder / f"architecture-{each.name}.svg")
-        write_text(written[-1], svg.standalone(svg.draw(each.arch, shown.slots, svg.widest_of(archs))))
+    for subnet in shown.picked:
+        written.append(folder / f"architecture-{subnet.name}.svg")
+        write_text(written[-1], svg.standalone(svg.draw(subnet.arch, shown.slots, svg.widest_of(archs))))
     return written
 
 
@@ -76,7 +76,8 @@ def _drawn(searched: Searched) -> dict[str, Measure]:
     """The costs to plot, by file name: latencies and objectives, or else the first cost."""
     quality, first = searched.shown
     drawn: dict[str, Measure] = {}
-    for cost in [each for each in searched.costs if each.declared.phases or each in searched.objectives] or [first]:
+    plotted = [cost for cost in searched.costs if cost.declared.phases or cost in searched.objectives]
+    for cost in plotted or [first]:
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", cost.name.removeprefix(f"{cost.kind}:")).strip(".-")[:80] or cost.kind
         if searched.fronts[quality.name, cost.name]:
             drawn[name if name not in drawn else f"{name}-{len(drawn)}"] = cost

@@ -55,13 +55,13 @@ def read_searched(run: RunDir, space: SearchSpace, task: Task) -> Searched | Non
 def _points(trials: Sequence[FrozenTrial], space: SearchSpace, run: RunDir) -> Iterator[Point]:
     """Each architecture once: fully evaluated if possible, else estimated."""
     named = marks(space)
-    found: dict[str, FrozenTrial] = {}
+    by_key: dict[str, FrozenTrial] = {}
     for trial in trials:
         if trial.state == TrialState.COMPLETE:
-            before = found.get(trial.user_attrs["key"])
+            before = by_key.get(trial.user_attrs["key"])
             if before is None or (before.user_attrs.get("interval") and not trial.user_attrs.get("interval")):
-                found[trial.user_attrs["key"]] = trial
-    for key, trial in found.items():
+                by_key[trial.user_attrs["key"]] = trial
+    for key, trial in by_key.items():
         arch, known = space.decode(trial.params), trial.user_attrs
         if arch.key != key or not isinstance(known.get("metrics"), dict):
             raise InputError(str(run.path / "study.journal"), f"trial {trial.number} does not fit the run's space "
@@ -73,8 +73,8 @@ def _points(trials: Sequence[FrozenTrial], space: SearchSpace, run: RunDir) -> I
 
 def marks(space: SearchSpace) -> dict[str, str]:
     """Keys of the smallest and largest architectures and of published ones in the space -> their labels."""
-    found: dict[str, list[str]] = {space.smallest().key: ["smallest"]}
-    found.setdefault(space.largest().key, []).append("largest")
+    labels: dict[str, list[str]] = {space.smallest().key: ["smallest"]}
+    labels.setdefault(space.largest().key, []).append("largest")
     for name in published_names():
         arch = load_published(name)
         if arch.family != space.family or arch.width not in space.settings["width"].choices():
@@ -85,8 +85,8 @@ def marks(space: SearchSpace) -> dict[str, str]:
         except InputError:
             continue
         if same in space:
-            found.setdefault(same.key, []).append(name)
-    return {key: ", ".join(names) for key, names in found.items()}
+            labels.setdefault(same.key, []).append(name)
+    return {key: ", ".join(names) for key, names in labels.items()}
 
 
 def _measures(points: Sequence[Point], objectives: Sequence[Measure],
@@ -98,7 +98,8 @@ def _measures(points: Sequence[Point], objectives: Sequence[Measure],
              if all(name in point.costs for point in points)]
 
     def first(measures: list[Measure]) -> list[Measure]:
-        return sorted(measures, key=lambda each: objectives.index(each) if each in objectives else len(objectives))
+        order = {measure: i for i, measure in enumerate(objectives)}
+        return sorted(measures, key=lambda measure: order.get(measure, len(order)))
 
     return first(metrics), first(costs)
 

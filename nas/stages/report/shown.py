@@ -72,8 +72,8 @@ class Searched:
     @property
     def shown(self) -> tuple[Measure, Measure]:
         """The quality and the cost shown first: the first objectives of the search."""
-        cost = next((each for each in self.objectives if not each.is_quality), self.costs[0])
-        return next(each for each in self.objectives if each.is_quality), cost
+        cost = next((measure for measure in self.objectives if not measure.is_quality), self.costs[0])
+        return next(measure for measure in self.objectives if measure.is_quality), cost
 
     def front(self, quality: Measure, cost: Measure) -> list[Point]:
         """The front of a quality and a cost, by cost."""
@@ -209,10 +209,10 @@ class RunReport:
 
     def architectures(self) -> dict[str, Architecture]:
         """The architectures to draw, by key: those on a front or with a label, and the subnets."""
-        found = {each.arch.key: each.arch for each in self.picked}
+        archs = {subnet.arch.key: subnet.arch for subnet in self.picked}
         if self.searched:
             points = self.searched.points
             places = sorted({i for front in self.searched.fronts.values() for i in front})
             chosen = [*(points[i] for i in places), *(point for point in points if point.mark)]
-            found = {point.arch.key: point.arch for point in chosen} | found
-        return found
+            archs = {point.arch.key: point.arch for point in chosen} | archs
+        return archs

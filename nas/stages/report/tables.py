@@ -16,8 +16,8 @@ from nas.stages.report.shown import RunReport, Searched, TimedPart
 
 def tables(report: RunReport) -> dict[str, str]:
     """The text of each table by its name; one that has no rows is left out."""
-    made = dict(_tables(report))
-    return {name: _csv(rows) for name, rows in made.items() if rows}
+    tables_by_name = dict(_tables(report))
+    return {name: _csv(rows) for name, rows in tables_by_name.items() if rows}
 
 
 def _tables(report: RunReport) -> Iterator[tuple[str, list[dict[str, Any]]]]:
@@ -27,10 +27,10 @@ def _tables(report: RunReport) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     yield "breakdown", [{"measure": name, "key": key, **_plain(part)} for name, of in devices.parts.items()
                         for key, parts in of.items() for part in parts]
     yield "predicted-measured", [asdict(gap) for gap in devices.gaps]
-    yield "profiles", [_flat(each) for each in devices.checks]
-    yield "subnets", [{"name": each.name, "key": each.arch.key, "step": place, "stage": step.stage, **step.metrics,
-                       **each.costs, **_shares(each.unmeasured), "settings": step.settings}
-                      for each in report.picked for place, step in enumerate(each.steps, 1)]
+    yield "profiles", [_flat(entry) for entry in devices.checks]
+    yield "subnets", [{"name": entry.name, "key": entry.arch.key, "step": place, "stage": step.stage, **step.metrics,
+                       **entry.costs, **_shares(entry.unmeasured), "settings": step.settings}
+                      for entry in report.picked for place, step in enumerate(entry.steps, 1)]
     yield "curves", [{"training": curve.training or "supernet", "model": curve.model, "metric": curve.metric,
                       "step": step, "value": value}
                      for curve in report.curves for step, value in zip(curve.steps, curve.values)]
@@ -39,18 +39,19 @@ def _tables(report: RunReport) -> Iterator[tuple[str, list[dict[str, Any]]]]:
                             for key, arch in report.architectures().items()]
 
 
-def _search_tables(found: Searched) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def _search_tables(searched: Searched) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     yield "evaluated", [{"key": point.arch.key, "trial": point.trial, "name": point.mark, **point.metrics,
                          **point.costs, **_shares(point.unmeasured), "estimated": int(point.estimated),
                          "within_limits": int(point.allowed),
-                         "summary": in_a_line(point.arch)} for point in found.points]
-    yield "fronts", [{"quality": quality, "cost": cost, "key": found.points[i].arch.key}
-                     for (quality, cost), places in found.fronts.items() for i in places]
-    yield "hypervolume", [{"evaluated": i, "hypervolume": value} for i, value in enumerate(found.hypervolume, 1)]
-    if found.importance:
-        told = found.importance
-        yield "importance", [{"dimension": name, "share": share, "value": value, "effect": effect, "r2": told.r2}
-                             for name, share in told.shares.items() for value, effect in told.effects[name].items()]
+                         "summary": in_a_line(point.arch)} for point in searched.points]
+    yield "fronts", [{"quality": quality, "cost": cost, "key": searched.points[i].arch.key}
+                     for (quality, cost), places in searched.fronts.items() for i in places]
+    yield "hypervolume", [{"evaluated": i, "hypervolume": value} for i, value in enumerate(searched.hypervolume, 1)]
+    if searched.importance:
+        importance = searched.importance
+        yield "importance", [{"dimension": name, "share": share, "value": value, "effect": effect, "r2": importance.r2}
+                             for name, share in importance.shares.items()
+                             for value, effect in importance.effects[name].items()]
 
 
 def _plain(part: TimedPart) -> dict[str, Any]:
@@ -65,7 +66,7 @@ def _shares(unmeasured: Mapping[str, float]) -> dict[str, float]:
 def _flat(check: Any) -> dict[str, Any]:
     """Tables in tables as columns: predicted.mape."""
     return {key: value for name, inner in check.items() if name != "schema_version"
-            for key, value in ([(f"{name}.{part}", each) for part, each in inner.items()]
+            for key, value in ([(f"{name}.{part}", inner_value) for part, inner_value in inner.items()]
                                if isinstance(inner, dict) else [(name, inner)])}
 
 

@@ -32,20 +32,21 @@ def read_picked(run: RunDir) -> list[Picked]:
 
 def _picked(subnet: Subnet) -> Picked:
     facts = subnet.facts
-    steps = [SubnetStep(made.stage, _said(made.settings), made.metrics) for made in facts.made]
-    measured = {name: (each.predicted_ms, each.measured_ms) for name, each in facts.measured.items()}
+    steps = [SubnetStep(step.stage, _said(step.settings), step.metrics) for step in facts.made]
+    measured = {name: (latency.predicted_ms, latency.measured_ms) for name, latency in facts.measured.items()}
     last = facts.made[-1]
     trained = last.settings.get("init", "") if last.stage == "retrain" else ""
-    shares = {**facts.unmeasured_share, **{name: each.unmeasured_share for name, each in facts.measured.items()}}
+    shares = {**facts.unmeasured_share,
+              **{name: latency.unmeasured_share for name, latency in facts.measured.items()}}
     return Picked(subnet.path.name, subnet.arch, steps, facts.costs, measured, tuple(facts.exports), shares, trained)
 
 
 def _said(settings: dict[str, Any]) -> str:
     """Settings as text, without empty ones."""
-    def told(value: Any) -> str:
+    def shown(value: Any) -> str:
         return " and ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
-    return ", ".join(f"{name.replace('_', ' ')} {told(value)}" for name, value in settings.items()
+    return ", ".join(f"{name.replace('_', ' ')} {shown(value)}" for name, value in settings.items()
                      if name != "digest" and not isinstance(value, dict) and value not in (None, "", False, [], ()))
 
 
@@ -82,13 +83,15 @@ class _CurveSource:
 
 def _retrainings(folder: Path, size: int | None) -> list[_CurveSource]:
     """By folder; retrainings of the same model are distinguished by their names."""
-    found = []
+    retrainings = []
     for path in sorted(path.parent for path in folder.glob("*/metrics.csv")):
         settings, remedy = path / "settings.json", f"delete {path} to start again"
         config = checked(_Retraining, read_json(settings, remedy), str(settings), remedy)
-        found.append(_CurveSource(path, path.name, Path(config.out).name, seen(config.training.evaluate_limit, size)))
-    models = Counter(each.model for each in found)
-    return [each if models[each.model] == 1 else replace(each, model=f"{each.model} ({each.name})") for each in found]
+        retrainings.append(_CurveSource(path, path.name, Path(config.out).name,
+                                        seen(config.training.evaluate_limit, size)))
+    models = Counter(source.model for source in retrainings)
+    return [source if models[source.model] == 1 else replace(source, model=f"{source.model} ({source.name})")
+            for source in retrainings]
 
 
 def _curves(training: _CurveSource) -> Iterator[Curve]:

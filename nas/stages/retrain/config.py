@@ -75,10 +75,10 @@ class RetrainConfig(BaseModel):
     def facts(self) -> dict[str, Any]:
         """The settings for display."""
         wanted = _wanted(self.distill, self.theseus)
-        found = {"init": self.init, "teacher": self.teacher, "distill": list(self.distill), "theseus": self.theseus,
+        facts = {"init": self.init, "teacher": self.teacher, "distill": list(self.distill), "theseus": self.theseus,
                  **{name: getattr(self, name) for name, needed in NEEDS.items() if needed in wanted}}
         recipe = self.training
-        return {**found, "lr": recipe.lr, "batch_size": recipe.batch_size * recipe.accumulate, "digest": self.digest}
+        return {**facts, "lr": recipe.lr, "batch_size": recipe.batch_size * recipe.accumulate, "digest": self.digest}
 
 
 def make_config(settings: RetrainSettings, base: Recipe, **known: Any) -> RetrainConfig:
@@ -90,8 +90,8 @@ def make_config(settings: RetrainSettings, base: Recipe, **known: Any) -> Retrai
     own = {key: value for key, value in settings.training.items() if key in NEEDS}
     training = retrain_recipe(base, {key: value for key, value in settings.training.items() if key not in NEEDS})
     if training.layerdrop and (settings.theseus or {"features", "attention"} & {*distill}):
-        says = f"drops layers that are compared with the teacher's; set it to 0, or use {Option('distill')} logits"
-        raise InputError(Option("training"), [Fault("layerdrop", says)])
+        message = f"drops layers that are compared with the teacher's; set it to 0, or use {Option('distill')} logits"
+        raise InputError(Option("training"), [Fault("layerdrop", message)])
     try:
         return RetrainConfig.model_validate({**known, **own, "init": settings.init, "distill": distill,
                                              "theseus": settings.theseus, "training": training})

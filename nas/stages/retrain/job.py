@@ -67,12 +67,13 @@ class RetrainJob:
         if not self.out.exists():
             return None
         try:
-            found = Subnet.open(str(self.out))
+            subnet = Subnet.open(str(self.out))
         except InputError:
-            found = None
-        if found is None or not found.facts.made or found.facts.made[-1].settings.get("digest") != self.config.digest:
+            subnet = None
+        steps = subnet.facts.made if subnet else ()
+        if not steps or steps[-1].settings.get("digest") != self.config.digest:
             check_free(self.out)
-        return found
+        return subnet
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def make_job(subnet: Subnet, prepared: Prepared, request: RetrainRequest) -> Ret
                                            "the subnet it was made from, then compress the result")
     if request.teacher == "supernet" or request.theseus:
         check_trained(run)
-        if not any(made.stage == "compress" for made in subnet.facts.made):  # it may have pruned heads
+        if not any(step.stage == "compress" for step in subnet.facts.made):  # it may have pruned heads
             prepared.space.encode(subnet.arch)
     if request.theseus:
         predecessor(prepared.space, subnet.arch)
@@ -113,30 +114,30 @@ def _teacher(subnet: Subnet, request: RetrainRequest) -> Subnet | None:
     """The teacher subnet, if any. Raises InputError if it does not fit this student."""
     if request.teacher in ("supernet", "none"):
         return None
-    found, student, where = Subnet.open(request.teacher), subnet.arch, Option("teacher")
-    if found.tokenizer().get_vocab() != subnet.tokenizer().get_vocab():
+    teacher, student, where = Subnet.open(request.teacher), subnet.arch, Option("teacher")
+    if teacher.tokenizer().get_vocab() != subnet.tokenizer().get_vocab():
         raise InputError(where, f"{request.teacher} has another vocabulary than {subnet.path}; a teacher needs the "
                                 "same; use one of the same run, or supernet")
-    if found.arch.family != student.family or (found.facts.labels, found.facts.scale) != (
+    if teacher.arch.family != student.family or (teacher.facts.labels, teacher.facts.scale) != (
             subnet.facts.labels, subnet.facts.scale):
         raise InputError(where, f"{request.teacher} has other labels than {subnet.path}; a teacher needs the same")
-    if found.arch.context < student.context:
-        raise InputError(where, f"{request.teacher} reads {found.arch.context} tokens, {subnet.path} "
+    if teacher.arch.context < student.context:
+        raise InputError(where, f"{request.teacher} reads {teacher.arch.context} tokens, {subnet.path} "
                                 f"{student.context}; a teacher needs the same context")
-    return found
+    return teacher
 
 
 def _inputs(subnet: Subnet, run: RunDir, prepared: Prepared, teacher: Subnet | None,
             request: RetrainRequest) -> dict[str, str]:
     """Digests of the inputs besides the settings."""
-    found = {"data": prepared.fingerprint, "architecture": subnet.arch.key}
+    inputs = {"data": prepared.fingerprint, "architecture": subnet.arch.key}
     if request.init == "inherit":
-        found["weights of the subnet"] = digest(subnet.path / WEIGHTS)[:16]
+        inputs["weights of the subnet"] = digest(subnet.path / WEIGHTS)[:16]
     if teacher is not None:
-        found["weights of the teacher"] = digest(teacher.path / WEIGHTS)[:16]
+        inputs["weights of the teacher"] = digest(teacher.path / WEIGHTS)[:16]
     if request.teacher == "supernet" or request.theseus:
-        found["weights of the supernet"] = digest(run.weights_path)[:16]
-    return found
+        inputs["weights of the supernet"] = digest(run.weights_path)[:16]
+    return inputs
 
 
 def _check_others(job: RetrainJob) -> None:
@@ -146,10 +147,10 @@ def _check_others(job: RetrainJob) -> None:
             continue
         other = read_config(path)
         if other.out == job.config.out:
-            says = (f"; resume it with the same settings, delete {path.parent} to restart, or name another folder with "
-                    f"{Option('out')}")
+            remedy = (f"; resume it with the same settings, delete {path.parent} to restart, or name another folder "
+                      f"with {Option('out')}")
             raise InputError(f"{path.parent} is not finished", [
-                Fault("", difference + says) for difference in other.differences(job.config)])
+                Fault("", difference + remedy) for difference in other.differences(job.config)])
 
 
 def retrain(job: RetrainJob, prepared: Prepared, observer: Observer | None = None,
@@ -175,9 +176,9 @@ def retrain(job: RetrainJob, prepared: Prepared, observer: Observer | None = Non
             raise Stopped(f"stopped after step {trainer.progress.step:,}")
         progress = trainer.progress
         checkpoints.load_best(trainer)
-        made = _write(job, prepared, trainer, progress)
+        result = _write(job, prepared, trainer, progress)
         _clean(job)
-    return Retrained(job.subnet, made, progress)
+    return Retrained(job.subnet, result, progress)
 
 
 def make_trainer(job: RetrainJob, prepared: Prepared) -> Trainer:

@@ -47,8 +47,8 @@ class RetrainSettings:
 
     def options(self) -> dict[str, Any]:
         """Options that differ from the defaults, for the command."""
-        given = {each.name: getattr(self, each.name) for each in fields(RetrainSettings)
-                 if getattr(self, each.name) != getattr(RetrainSettings(), each.name)}
+        given = {field.name: getattr(self, field.name) for field in fields(RetrainSettings)
+                 if getattr(self, field.name) != getattr(RetrainSettings(), field.name)}
         return {**given, **({"distill": ",".join(self.distill)} if self.distill is not None else {})}
 
 
@@ -89,7 +89,7 @@ class RetrainBestRequest(RetrainSettings):
 
     def of(self, subnet: str) -> RetrainRequest:
         """The request for one of them."""
-        settings = {each.name: getattr(self, each.name) for each in fields(RetrainSettings)}
+        settings = {field.name: getattr(self, field.name) for field in fields(RetrainSettings)}
         return RetrainRequest(subnet=subnet, **settings)
 
     def command(self) -> Command:

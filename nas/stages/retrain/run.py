@@ -33,16 +33,16 @@ def run(request: RetrainRequest | RetrainBestRequest, progress: StageProgress) -
 
 def best_subnets(run: RunDir, top: int) -> list[Subnet]:
     """The extracted subnets of a run with the lowest loss. Raises InputError if there are none."""
-    found = [subnet for subnet in map(Subnet.open, map(str, subnets_in(run.path)))
-             if subnet.facts.made and subnet.facts.made[-1].stage == "extract"]
-    if not found:
+    subnets = [subnet for subnet in map(Subnet.open, map(str, subnets_in(run.path)))
+               if subnet.facts.made and subnet.facts.made[-1].stage == "extract"]
+    if not subnets:
         raise InputError(str(run.path), f"has no extracted subnets; run {Command('extract', run.name, top=top)}")
 
     def loss(subnet: Subnet) -> float:
         value = subnet.facts.metrics.get("loss")
         return math.inf if value is None else value
 
-    return sorted(found, key=loss)[:top]
+    return sorted(subnets, key=loss)[:top]
 
 
 def _one(request: RetrainRequest, progress: StageProgress) -> RetrainResult:

@@ -17,9 +17,9 @@ from search_spaces.errors import Command
 def result_data(result: RetrainResult) -> dict[str, Any]:
     """Data for JSON output."""
     return {"subnets": [{
-        "key": each.after.arch.key, "folder": str(each.after.path), "from": str(each.before.path),
-        "before": each.before.facts.metrics, "metrics": each.after.facts.metrics,
-        "settings": each.after.facts.made[-1].settings} for each in result.subnets]}
+        "key": subnet.after.arch.key, "folder": str(subnet.after.path), "from": str(subnet.before.path),
+        "before": subnet.before.facts.metrics, "metrics": subnet.after.facts.metrics,
+        "settings": subnet.after.facts.made[-1].settings} for subnet in result.subnets]}
 
 
 def result_table(result: RetrainResult) -> RenderableType:
@@ -27,9 +27,9 @@ def result_table(result: RetrainResult) -> RenderableType:
     names = list(result.subnets[0].after.facts.metrics)
     columns = [column for name in names for column in (f"{name} before", name)]
     drawn = table("subnet", *columns, "folder", right=tuple(columns))
-    for each in result.subnets:
-        values = [subnet.facts.metrics.get(name) for name in names for subnet in (each.before, each.after)]
-        drawn.add_row(each.before.path.resolve().name, *(f"{math.nan if value is None else value:.4f}"
-                                                         for value in values), str(each.after.path))
+    for retrained in result.subnets:
+        values = [subnet.facts.metrics.get(name) for name in names for subnet in (retrained.before, retrained.after)]
+        drawn.add_row(retrained.before.path.resolve().name, *(f"{math.nan if value is None else value:.4f}"
+                                                         for value in values), str(retrained.after.path))
     export = shell_command(Command("export", str(result.subnets[0].after.path), format="onnx"))
     return Group(drawn, Text(f"export it: {export}", no_wrap=True, overflow="ignore"))

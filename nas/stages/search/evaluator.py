@@ -101,9 +101,9 @@ class Evaluator:
             losses.append(loss)
             if not math.isfinite(loss):
                 raise _EndedError(Evaluation({}, reason=f"the loss is {loss}"))
-            found = race.lost(losses, self.counts) if race else None
-            if found:
-                raise _EndedError(estimated(*found, tuple(losses), self.task.from_loss))
+            estimate = race.lost(losses, self.counts) if race else None
+            if estimate:
+                raise _EndedError(estimated(*estimate, tuple(losses), self.task.from_loss))
 
         try:
             return Evaluation(self._metrics(arch, watch), tuple(losses))
@@ -124,9 +124,9 @@ def replayed(known: Evaluation, race: Race | None, counts: Sequence[int],
              from_loss: Mapping[str, Callable[[float], float]]) -> Evaluation | None:
     """The result of early stopping, computed from known batches; None if they are not sufficient."""
     for n in range(1, len(known.losses) + 1):
-        found = race.lost(known.losses[:n], counts) if race else None
-        if found:
-            return estimated(*found, known.losses[:n], from_loss)
+        estimate = race.lost(known.losses[:n], counts) if race else None
+        if estimate:
+            return estimated(*estimate, known.losses[:n], from_loss)
     return known if known.interval is None else None
 
 
@@ -154,8 +154,8 @@ def fast_size(device: torch.device, context: int) -> int:
 
 def failure(error: BaseException) -> str:
     """One line on what went wrong."""
-    says = (str(error).splitlines() or [""])[0]
-    return f"{type(error).__name__}: {says}" if says else type(error).__name__
+    message = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 class _EndedError(Exception):

@@ -70,8 +70,8 @@ class Feasibility:
         """Raises InputError if a limit, or all together, cannot be met; reports reachable values."""
         faults = []
         for limit in self.limits:
-            found = next(each for each in self.ranges if each.measure == limit.measure)
-            best = found.greatest if limit.at_least else found.least
+            cost_range = next(cost_range for cost_range in self.ranges if cost_range.measure == limit.measure)
+            best = cost_range.greatest if limit.at_least else cost_range.least
             if not limit.holds(best):
                 faults.append(_out_of_reach(limit, best, space_name))
         together = any(not limit.holds(value) for limit, value in zip(self.limits, self.reached))
@@ -149,7 +149,7 @@ def _with_limits(space: SearchSpace, prices: Prices, ranges: tuple[Range, ...], 
     scores = excess([space.decode(genes) for genes in known])
     share = float(np.mean(scores[2 : 2 + SAMPLES] <= 0))
     best = known[int(np.argmin(scores))]
-    alone = {each.measure: each for each in ranges}
+    alone = {cost_range.measure: cost_range for cost_range in ranges}
     possible = all(limit.holds(alone[limit.measure].greatest if limit.at_least else alone[limit.measure].least)
                    for limit in limits)
     if scores.min() > 0 and possible:
@@ -194,9 +194,9 @@ def _descend(space: SearchSpace, genes: Genes, cost: Costs, groups: Sequence[Seq
         before = best
         for group in groups:
             others = list(filter(genes.__ne__, ({**genes, **move} for move in group)))
-            found = cost([space.decode(other) for other in others]) if others else np.array([np.inf])
-            if found.min() < best:
-                best, genes = float(found.min()), others[int(np.argmin(found))]
+            costs = cost([space.decode(other) for other in others]) if others else np.array([np.inf])
+            if costs.min() < best:
+                best, genes = float(costs.min()), others[int(np.argmin(costs))]
         if best >= before or best <= enough:
             break
     return best, genes

@@ -84,8 +84,8 @@ class Handout:
             return
         self.came_back += 1
         self.lost_in_a_row = 0
-        each = seconds / len(portion)
-        self._seconds = each if self._seconds is None else (self._seconds + each) / 2
+        per_trial = seconds / len(portion)
+        self._seconds = per_trial if self._seconds is None else (self._seconds + per_trial) / 2
         for proposal, evaluation in zip(portion, evaluations, strict=True):
             self._search.accept(proposal, evaluation)
 
@@ -104,8 +104,8 @@ class Handout:
             if self._deaths[number] < TRIES or not self.came_back:
                 self._again.append(proposal)
             else:
-                says = f"the worker died on it {self._deaths[number]} times: {why}"
-                self._search.accept(proposal, Evaluation({}, reason=says))
+                message = f"the worker died on it {self._deaths[number]} times: {why}"
+                self._search.accept(proposal, Evaluation({}, reason=message))
 
     def recall(self) -> None:
         """No worker is left: portions in progress must be handed out again."""

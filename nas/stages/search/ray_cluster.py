@@ -44,7 +44,7 @@ class Room:
         """Raises InputError if no machine can run a worker: Ray would wait forever."""
         machines = _machines()
         if not any(map(self._fit, machines)):
-            has = ", ".join(sorted(f"{_number(each, 'CPU')} and {_number(each, 'GPU')}" for each in machines))
+            has = ", ".join(sorted(f"{_number(machine, 'CPU')} and {_number(machine, 'GPU')}" for machine in machines))
             wanted = f"{self.cluster.cpus_per_trial:g} CPUs and {self.cluster.gpus_per_trial:g} GPUs"
             raise InputError(Option("ray"), f"no machine of the cluster has the {wanted} of a worker; its machines "
                                             f"have {has or 'nothing'}; lower {Option('cpus_per_trial')} and "
@@ -52,7 +52,7 @@ class Room:
 
     def _fit(self, machine: dict[str, float]) -> int:
         wanted = {"CPU": self.cluster.cpus_per_trial, "GPU": self.cluster.gpus_per_trial}
-        return min(int(machine.get(kind, 0) / each + 1e-9) for kind, each in wanted.items() if each > 0)
+        return min(int(machine.get(kind, 0) / amount + 1e-9) for kind, amount in wanted.items() if amount > 0)
 
 
 def _machines() -> list[dict[str, float]]:

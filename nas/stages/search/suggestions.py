@@ -55,7 +55,7 @@ class Suggestions:
         Raises:
             InputError: no warm-start architecture is usable.
         """
-        ends = [arch for each in self.feasibility.ranges for arch in (each.cheapest, each.dearest)]
+        ends = [arch for cost_range in self.feasibility.ranges for arch in (cost_range.cheapest, cost_range.dearest)]
         warm = [arch for name in self.setup.config.warm_start for arch in warm_start(name, self.space)]
         archs = [self.space.smallest(), self.space.largest(), self.feasibility.nearest, *ends, *warm]
         return {arch.key: self.space.encode(arch) for arch in archs if self.setup.within_limits(arch)}
@@ -67,7 +67,7 @@ class Suggestions:
         if path.is_file() and study.finished:
             remedy = f"restore it, or restart with {Option('fresh')}"
             data = checked(_StartsFile, read_json(path, remedy), str(path), remedy)
-            archs = [read_architecture(each, path, remedy) for each in data.architectures]
+            archs = [read_architecture(entry, path, remedy) for entry in data.architectures]
             self.starts = {arch.key: self.space.encode(arch) for arch in archs}
         else:
             write_json(path, {"schema_version": 1, "architectures": [
@@ -126,13 +126,13 @@ def warm_start(name: str, space: SearchSpace) -> list[Architecture]:
 def named(name: str) -> list[Architecture]:
     """Those of a name, wherever they lie. Raises InputError if it names nothing."""
     if name == "published":
-        return [load_published(each) for each in published_names()]
+        return [*map(load_published, published_names())]
     try:
         run = RunDir.open(name)
     except InputError:
-        found = resolve(name)
-        if not isinstance(found, Named):
+        resolved = resolve(name)
+        if not isinstance(resolved, Named):
             raise InputError(Option("warm_start"), f"{name} is a space; allowed: a run, an architecture, "
                                                    "published") from None
-        return [found.arch]
+        return [resolved.arch]
     return [entry.arch for entry in read_front(run)]

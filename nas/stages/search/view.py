@@ -64,14 +64,15 @@ def feasibility_table(feasibility: Feasibility) -> RenderableType:
     limited = bool(feasibility.limits)
     head = ("least found", "median", "greatest found", "limit", *(["within it"] if limited else []))
     shown = table("cost", *head, right=head)
-    for each in feasibility.ranges:
-        limits = [limit for limit in feasibility.limits if limit.measure == each.measure]
-        bounds = ", ".join(str(limit).removeprefix(f"{each.measure.name} ") for limit in limits)
-        show, (low, high) = each.measure.show, each.unmeasured
-        within = [_share(each.within) if limits else ""] if limited else []
-        shown.add_row(each.measure.name, show(each.least, low), show(each.median, max(low, high)),
-                      show(each.greatest, high), bounds, *within)
-    notes = [Text(LEGEND, style="yellow")] if any(max(each.unmeasured) > 0 for each in feasibility.ranges) else []
+    for cost_range in feasibility.ranges:
+        limits = [limit for limit in feasibility.limits if limit.measure == cost_range.measure]
+        bounds = ", ".join(str(limit).removeprefix(f"{cost_range.measure.name} ") for limit in limits)
+        show, (low, high) = cost_range.measure.show, cost_range.unmeasured
+        within = [_share(cost_range.within) if limits else ""] if limited else []
+        shown.add_row(cost_range.measure.name, show(cost_range.least, low), show(cost_range.median, max(low, high)),
+                      show(cost_range.greatest, high), bounds, *within)
+    marked = any(max(cost_range.unmeasured) > 0 for cost_range in feasibility.ranges)
+    notes = [Text(LEGEND, style="yellow")] if marked else []
     if limited:
         notes.append(Text(f"{_share(feasibility.share)} of {SAMPLES} random architectures are within all limits"))
     return Group(shown, *notes)

@@ -115,13 +115,13 @@ def _flat(value: object, key: str = "") -> dict[str, object]:
     if isinstance(value, dict):
         pairs = list(value.items())
     elif isinstance(value, list):
-        pairs = [("layers", len(value)), *((str(i), each) for i, each in enumerate(value))]
+        pairs = [("layers", len(value)), *((str(i), item) for i, item in enumerate(value))]
     else:
         return {key: value}
-    found: dict[str, object] = {}
+    flat: dict[str, object] = {}
     for name, inner in pairs:
-        found |= _flat(inner, f"{key}.{name}" if key else name)
-    return found
+        flat |= _flat(inner, f"{key}.{name}" if key else name)
+    return flat
 
 
 def _shown(value: object) -> str:

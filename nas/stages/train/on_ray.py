@@ -46,8 +46,8 @@ def train_on_ray(run: RunDir, workers: int, address: str, shown: TrainingProgres
     if _failure_file(run).is_file():
         raise InputError("", str(read_table(_failure_file(run)).get("says", "a worker failed")))
     if error is not None:
-        says = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        raise InputError(str(run.path), f"the workers failed ({says}); the last checkpoint is intact, resume with "
+        message = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        raise InputError(str(run.path), f"the workers failed ({message}); the last checkpoint is intact, resume with "
                                         f"{run.resume_command()}")
     if _stop_file(run).exists() and not run.weights_path.is_file():
         raise stopped(run, newest_step(run.path / "checkpoints"))

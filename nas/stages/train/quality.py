@@ -57,8 +57,8 @@ def notes(run: RunDir, prepared: Prepared) -> Iterator[str]:
         yield f"least trained tensors, by the share of passes that train them: {listed}"
     probes = [probe(run, prepared, name, arch) for name, arch in
               (("smallest", prepared.space.smallest()), ("largest", prepared.space.largest()))]
-    listed = ", ".join(f"{each.name} {each.gap:+.3f} nats" for each in probes)
-    verdict = ("; the supernet is undertrained: train more steps" if max(each.gap for each in probes) > GAP
+    listed = ", ".join(f"{result.name} {result.gap:+.3f} nats" for result in probes)
+    verdict = ("; the supernet is undertrained: train more steps" if max(result.gap for result in probes) > GAP
                else "; inherited weights are close to trained ones")
     yield f"gain of {probes[0].steps} more steps alone: {listed}{verdict}"
 

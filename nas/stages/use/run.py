@@ -77,13 +77,13 @@ def predict(request: PredictRequest, progress: StageProgress) -> Iterator[Answer
 
 def _opened(name: str, command: str | None) -> Subnet:
     """A subnet whose task has that command, or any. Raises InputError, with the command that fits."""
-    found = Subnet.open(name)
-    if not found.facts.task:
+    subnet = Subnet.open(name)
+    if not subnet.facts.task:
         raise InputError(name, "is an imported encoder without a task: it gives hidden states or masked words")
-    task = tasks.get(found.facts.task)
+    task = tasks.get(subnet.facts.task)
     if command not in (None, task.command):
         raise InputError(name, f"is a model for the task {task.name}; use {Command(task.command)}")
-    return found
+    return subnet
 
 
 def _ids(tokenizer: Tokenizer, text: str, specials: bool) -> list[int]:

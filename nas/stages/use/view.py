@@ -22,9 +22,9 @@ def generated_text(result: GeneratedText) -> str:
 
 def answers_data(answers: Iterable[Answer]) -> dict[str, Any]:
     """Answers for a program."""
-    return {"texts": [asdict(each) for each in answers]}
+    return {"texts": [asdict(answer) for answer in answers]}
 
 
 def answer_lines(answers: Iterable[Answer]) -> Iterator[str]:
     """Answers for a reader, each as soon as it is there."""
-    return (each.line for each in answers)
+    return (answer.line for answer in answers)

@@ -71,8 +71,8 @@ def search_status(run: RunDir) -> SearchStatus | None:
         return None
     config = read_search(run.path / "search.yaml")
     objectives = config.measures(tasks.get(run.config().task))
-    quality = next((each for each in objectives if each.is_quality), objectives[0])
-    cost = next((each for each in objectives if each != quality), quality)
+    quality = next((objective for objective in objectives if objective.is_quality), objectives[0])
+    cost = next((objective for objective in objectives if objective != quality), quality)
     rows = _trials(path, (cost.name, quality.name))
     whole = [row for row in rows if row["state"] == "COMPLETE" and row["estimated"] == "0"]
     share = f"{UNMEASURED}:{cost.name}"

@@ -61,10 +61,10 @@ def _training_lines(status: TrainingStatus) -> list[RenderableType]:
     return [bar, Text(f"losses: {losses}" if losses else "no losses logged yet")]
 
 
-def _bar(name: str, done: int, total: int, says: str) -> RenderableType:
-    made = Table.grid(padding=(0, 1))
-    made.add_row(name, ProgressBar(total=total, completed=done, width=24), f"{done:,} of {total:,} {says}")
-    return made
+def _bar(name: str, done: int, total: int, text: str) -> RenderableType:
+    result = Table.grid(padding=(0, 1))
+    result.add_row(name, ProgressBar(total=total, completed=done, width=24), f"{done:,} of {total:,} {text}")
+    return result
 
 
 def _left(seconds: float | None) -> str:

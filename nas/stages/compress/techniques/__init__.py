@@ -22,20 +22,20 @@ GROUP = "nas.techniques"
 @plugins.cached
 def techniques() -> dict[str, type[Technique]]:
     """Every technique by its name. Raises InputError for a plugin file without one."""
-    found: dict[str, type[Technique]] = {}
+    by_name: dict[str, type[Technique]] = {}
     for plugin in plugins.extensions(__name__, GROUP, lambda module: bool(_declared(module))):
         declared = _declared(plugin.module)
         if len(declared) != 1:
             raise InputError(plugin.where, f"declares {len(declared)} techniques; a file must declare exactly one")
-        if found.setdefault(declared[0].name, declared[0]) is not declared[0]:
+        if by_name.setdefault(declared[0].name, declared[0]) is not declared[0]:
             raise InputError(plugin.where, f"a technique {declared[0].name} already exists; rename it")
-    return dict(sorted(found.items()))
+    return dict(sorted(by_name.items()))
 
 
 def _declared(module: ModuleType) -> list[type[Technique]]:
     """The techniques that a module defines."""
-    return [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Technique)
-            and each.__module__ == module.__name__]
+    return [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Technique)
+            and value.__module__ == module.__name__]
 
 
 def make_technique(options: Mapping[str, Any]) -> Technique:
@@ -65,7 +65,7 @@ def make_technique(options: Mapping[str, Any]) -> Technique:
 
 
 def _not_its_own(name: str, technique: type[Technique]) -> str:
-    owners = [each for each in techniques().values() if name in each.model_fields]
+    owners = [owner for owner in techniques().values() if name in owner.model_fields]
     if not owners:
         return f"is not an option of {Option(technique.name)}{did_you_mean(name, technique.model_fields)}"
-    return f"belongs to {' and '.join(str(Option(each.name)) for each in owners)}, not to {Option(technique.name)}"
+    return f"belongs to {' and '.join(str(Option(owner.name)) for owner in owners)}, not to {Option(technique.name)}"

@@ -54,15 +54,15 @@ class ProductQuantise(Technique):
 
     def summary(self, before: Transformer, after: Transformer) -> dict[str, Any]:
         """The settings, and the relative error of the tables (root mean square)."""
-        old, new = (torch.cat([each.detach().flatten() for each in self._tables(model).values()])
+        old, new = (torch.cat([tensor.detach().flatten() for tensor in self._tables(model).values()])
                     for model in (before, after))
         error = float((new - old).norm() / old.norm())
         return {"bits": self.bits, "subvector": self.subvector, "table_error": round(error, 6)}
 
     def _tables(self, model: Transformer) -> dict[str, Tensor]:
         """Embedding tables with more rows than a codebook has sub-vectors."""
-        return {f"{name}.weight": each.weight for name, each in model.named_modules()
-                if isinstance(each, nn.Embedding) and each.num_embeddings > 2**self.bits}
+        return {f"{name}.weight": module.weight for name, module in model.named_modules()
+                if isinstance(module, nn.Embedding) and module.num_embeddings > 2**self.bits}
 
     def _reconstructed(self, table: Tensor, seed: int) -> Tensor:
         width = table.shape[1]

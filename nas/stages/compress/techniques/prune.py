@@ -65,8 +65,8 @@ class PruneWeights(Technique):
         masks = magnitude_masks(context.model, self.share)
         if context.trains:
             return context.train(context.model, masks=masks)
-        tensors = context.model.state_dict()
-        return plain_model(context.model.arch, {name: masked(each, masks.get(name)) for name, each in tensors.items()})
+        tensors = {name: masked(tensor, masks.get(name)) for name, tensor in context.model.state_dict().items()}
+        return plain_model(context.model.arch, tensors)
 
     def _early_step(self, recipe: Recipe) -> int:
         return recipe.steps // 10 if self.rewind_step is None else self.rewind_step

@@ -38,7 +38,7 @@ class PruneHeads(Technique):
     def check(self, model: Transformer, recipe: Recipe) -> None:
         """Refuse what is quantised, or has no head to prune."""
         super().check(model, recipe)
-        if all(each.n_heads == 1 for _, each in attentions(model).values()):
+        if all(attention.n_heads == 1 for _, attention in attentions(model).values()):
             raise InputError(Option(self.name), "no layer has a head to prune: only attention and cross_attention "
                                                 "have heads, and every layer keeps at least one")
         if round(self.share * count_heads(model)) < 1:
@@ -63,4 +63,4 @@ class PruneHeads(Technique):
 
 def count_heads(model: Transformer) -> int:
     """The heads that can be left out, before every layer keeps one."""
-    return sum(each.n_heads for _, each in attentions(model).values())
+    return sum(attention.n_heads for _, attention in attentions(model).values())
