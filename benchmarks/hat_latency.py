@@ -65,7 +65,7 @@ def refused_parts(path: Path, n_rows: int) -> dict[str, str]:
         try:
             fit(names, features[rows], column[rows])
         except InputError as error:
-            refused[f"{path.stem} {part}"] = error.faults[0].says
+            refused[f"{path.stem} {part}"] = error.faults[0].message
     return refused
 
 
@@ -85,7 +85,7 @@ def main() -> None:
         try:
             devices[path.stem] = device(path, args.draws, args.rows)
         except InputError as error:
-            rejected[path.stem] = error.faults[0].says
+            rejected[path.stem] = error.faults[0].message
         rejected |= refused_parts(path, args.rows)
     print(json.dumps({"rows": args.rows, "draws": args.draws, "devices": devices, "rejected": rejected}))
     append(args.results, "hat_latency",

@@ -193,10 +193,10 @@ def _regressors(whole: Mapping[str, Any]) -> dict[str, Regressor]:
 
 
 ROLES = ("embedding", "mixer", "cross", "ffn", "norm", "head")
-_ENDS = attrgetter(*(each.name for each in fields(Architecture) if each.name not in ("encoder", "decoder")))
+_ENDS = attrgetter(*(field.name for field in fields(Architecture) if field.name not in ("encoder", "decoder")))
 """Fields of an architecture that units outside the layers depend on."""
-_AROUND = attrgetter(*(each.name for each in fields(Architecture)
-                       if each.name not in ("encoder", "decoder", "embedding", "head")))
+_AROUND = attrgetter(*(field.name for field in fields(Architecture)
+                       if field.name not in ("encoder", "decoder", "embedding", "head")))
 """Fields of an architecture, besides the layer, that the units of a layer depend on."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 MOST_SHOWN = 80
 """Characters of a value that an error shows."""
-MOST_SAID = 1500
+MOST_MESSAGE = 1500
 """Characters of a fault; lists of what is allowed have hundreds."""
 
 
@@ -117,11 +117,11 @@ class Fault:
     """One fault: its key path and a sentence about it."""
 
     key: str
-    says: str
+    message: str
 
     def __str__(self) -> str:
-        text = f"{cut(self.key, MOST_SHOWN)}: {self.says}" if self.key else self.says
-        return cut(_ENDLESS.sub(lambda match: cut(match[0], MOST_SHOWN), text), MOST_SAID)
+        text = f"{cut(self.key, MOST_SHOWN)}: {self.message}" if self.key else self.message
+        return cut(_ENDLESS.sub(lambda match: cut(match[0], MOST_SHOWN), text), MOST_MESSAGE)
 
 
 def cut(text: str, most: int) -> str:

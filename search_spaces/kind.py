@@ -225,7 +225,7 @@ class Rule:
 
     needs: tuple[str, ...]
     holds: Callable[..., bool]
-    says: str
+    message: str
 
     def fault(self, known: Mapping[str, Value]) -> str | None:
         """A sentence where the condition does not hold."""
@@ -233,7 +233,7 @@ class Rule:
             return None
         culprit, *others = self.needs
         given = ", ".join(f"{name} {known[name]}" for name in others)
-        return f"{known[culprit]!r} is not allowed" + (f" with {given}" if given else "") + f": {self.says}"
+        return f"{known[culprit]!r} is not allowed" + (f" with {given}" if given else "") + f": {self.message}"
 
 
 @dataclass(frozen=True)

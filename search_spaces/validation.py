@@ -104,4 +104,4 @@ def _stack_faults(name: str, layers: tuple[Layer, ...], arch: Architecture) -> I
 
 def _placed(faults: tuple[Fault, ...], where: str) -> Iterator[Fault]:
     for fault in faults:
-        yield Fault(f"{where}.{fault.key}" if fault.key else where, fault.says)
+        yield Fault(f"{where}.{fault.key}" if fault.key else where, fault.message)

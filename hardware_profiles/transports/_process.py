@@ -32,7 +32,7 @@ class Ended:
     stopped: bool = False
 
     @property
-    def says(self) -> str:
+    def message(self) -> str:
         """The last line of its output."""
         return self.errors[-1] if self.errors else "no output"
 

@@ -35,14 +35,14 @@ _MEANINGS: Sequence[tuple[str, str]] = (
     ("UNPROTECTED PRIVATE KEY|bad permissions",
      "ssh rejects the key file because other users can read it; run `chmod 600` on it"),
     ("Permission denied|Too many authentication failures|No supported authentication",
-     "{host} did not accept the key ({says}); set transport.identity or user@host, and try `ssh {host}`"),
+     "{host} did not accept the key ({reason}); set transport.identity or user@host, and try `ssh {host}`"),
     ("Could not resolve hostname", "unknown host {host}; allowed: a name of ~/.ssh/config or [user@]address"),
     ("Connection refused", "{host} refused the connection; check that its ssh server runs and that transport.port is "
                            "right"),
     ("timed out|No route to host|unreachable|not responding",
-     "{host} cannot be reached ({says}); check that it is on and in the same network"),
+     "{host} cannot be reached ({reason}); check that it is on and in the same network"),
     ("Bad configuration option|command-line|no argument after keyword|Bad number|unsupported option",
-     "ssh rejects a setting ({says}); see transport.options and `man ssh_config`"),
+     "ssh rejects a setting ({reason}); see transport.options and `man ssh_config`"),
 )
 
 
@@ -83,7 +83,7 @@ def meaning(settings: Any, code: int, errors: Sequence[str]) -> str | None:
     for pattern, sentence in _MEANINGS:
         if re.search(pattern, text):
             causes = [line.strip() for line in errors if re.search(pattern, line)]
-            return sentence.format(host=host, says=causes[-1])
+            return sentence.format(host=host, reason=causes[-1])
     return None
 
 

@@ -54,7 +54,7 @@ class LocalTransport(Base):
         if ended.code == measure.LEASE_ENDED and not ended.stopped:
             raise self.cut("this process was suspended during the measurement")
         if ended.code and not ended.stopped:
-            raise InputError(self.device_name, f"the runner ended with code {ended.code}: {ended.says}")
+            raise InputError(self.device_name, f"the runner ended with code {ended.code}: {ended.message}")
 
 
 HELP, TOOL = "this machine", None

@@ -54,12 +54,12 @@ def _attempt(argv: list[str] | None, log: Log, stops: Stops) -> tuple[int, str |
         sys.stdout.flush()
         return code, ""
     except SystemExit as error:  # completion was installed or printed
-        return (STOPPED, "") if stops.asked else (int(error.code or 0), None)
+        return (STOPPED, "") if stops.requested else (int(error.code or 0), None)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0, ""
     except (Exception, KeyboardInterrupt) as error:
-        known = (STOPPED, "") if stops.asked else _told(error)  # errors of an interrupted import do not matter
+        known = (STOPPED, "") if stops.requested else _explain(error)  # errors of an interrupted import do not matter
         if known is not None:
             return known
         if os.environ.get("NAS_DEBUG") == "1":
@@ -67,7 +67,7 @@ def _attempt(argv: list[str] | None, log: Log, stops: Stops) -> tuple[int, str |
         return _print(_unexpected(error, log), 1), None
 
 
-def _told(error: BaseException) -> tuple[int, str] | None:
+def _explain(error: BaseException) -> tuple[int, str] | None:
     """The exit code and message of an expected error."""
     from nas.core.stopping import Stopped
     from search_spaces.errors import InputError

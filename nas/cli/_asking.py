@@ -49,7 +49,7 @@ class Asking:
                 raise InputError("nas init", f"the input ended at {question.text!r}; give --{question.key}, or --yes "
                                              "for the default of every question") from None
             except InputError as error:
-                self._print("; ".join(fault.says for fault in error.faults))
+                self._print("; ".join(fault.message for fault in error.faults))
 
     def show(self, data: Guess) -> None:
         """The first rows and the options."""

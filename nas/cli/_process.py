@@ -36,12 +36,12 @@ class Stops:
     """
 
     def __init__(self) -> None:
-        self.asked = self.ending = False
+        self.requested = self.ending = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.ending:
             os._exit(STOPPED)
-        self.asked = True
+        self.requested = True
         raise KeyboardInterrupt
 
 

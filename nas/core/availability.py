@@ -28,7 +28,7 @@ def why_unreachable(device: Device, timeout_s: int) -> str:
     try:
         transport.TRANSPORT(transport.SETTINGS(**settings), device.name).check(device.runtime)
     except InputError as error:
-        return error.faults[0].says
+        return error.faults[0].message
     return ""
 
 

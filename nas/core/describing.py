@@ -49,11 +49,11 @@ def in_a_line(arch: Architecture) -> str:
     mixers = Counter(layer.mixer.kind for layer in layers)
     inner = [channels(layer.ffn, arch.width) for layer in layers if _is_drawn(layer.ffn)]
     rank = channels(arch.embedding, arch.width)
-    said = [" + ".join(_depth(name, stack, len(arch.stacks) > 1) for name, stack in arch.stacks.items()),
-            f"width {arch.width}", ", ".join(f"{count}× {kind}" for kind, count in sorted(mixers.items())),
-            f"FFN {_range(inner)}" if inner else "", f"embedding rank {rank}" if rank < arch.width else "",
-            *map(_shared, arch.stacks.values())]
-    return " · ".join(filter(None, said))
+    parts = [" + ".join(_depth(name, stack, len(arch.stacks) > 1) for name, stack in arch.stacks.items()),
+             f"width {arch.width}", ", ".join(f"{count}× {kind}" for kind, count in sorted(mixers.items())),
+             f"FFN {_range(inner)}" if inner else "", f"embedding rank {rank}" if rank < arch.width else "",
+             *map(_shared, arch.stacks.values())]
+    return " · ".join(filter(None, parts))
 
 
 def stack_line(name: str, layers: tuple[Layer, ...], n_slots: int | None) -> str:

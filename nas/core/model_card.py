@@ -34,7 +34,7 @@ def card(subnet: Subnet, usage: Sequence[str] = ()) -> str:
         usage: Python that runs an export, for the card of the export; by default, how to use the subnet's folder.
     """
     sections = (("", _opening(subnet)), ("Quality and cost", _figures(subnet)), ("Latency", _latencies(subnet)),
-                ("How it was made", _made(subnet)), ("Data", _data(subnet)),
+                ("How it was made", _history(subnet)), ("Data", _data(subnet)),
                 ("Exports", () if usage else _exports(subnet)), ("Architecture", _drawing(subnet.arch)),
                 ("How to use it", ("```python", *usage, "```") if usage else _use(subnet)))
     parts = [(f"## {title}\n\n" if title else "") + "\n".join(lines) + "\n"
@@ -81,7 +81,7 @@ def _latencies(subnet: Subnet) -> Iterator[str]:
         rows.append((measure.device or "", measure.phase, "" if expected is None else measure.show(expected, share),
                      f"{100 * share:.1f} %" if share else "",
                      measure.show(measured.measured_ms) if measured else "", gap,
-                     _said(measured.conditions) if measured else ""))
+                     _settings_text(measured.conditions) if measured else ""))
     head = ("device", "phase", "predicted", UNMEASURED, "measured", "measured against predicted", "measured with")
     yield from _table(head, rows, right=(2, 3, 4, 5))
     if any(row[3] for row in rows):
@@ -89,10 +89,10 @@ def _latencies(subnet: Subnet) -> Iterator[str]:
                "that were not measured: interpolated between measured ones, or estimated from a specification.")
 
 
-def _made(subnet: Subnet) -> Iterator[str]:
+def _history(subnet: Subnet) -> Iterator[str]:
     steps = subnet.facts.made
     metrics = list(dict.fromkeys(name for step in steps for name in step.metrics))
-    rows = [(step.stage, _said(step.settings), *(_number(step.metrics.get(name)) for name in metrics))
+    rows = [(step.stage, _settings_text(step.settings), *(_number(step.metrics.get(name)) for name in metrics))
             for step in steps]
     names = [f"{name} afterwards" for name in metrics]
     yield from _table(("step", "settings", *names), rows, right=range(2, 2 + len(names)))
@@ -115,7 +115,7 @@ def _data(subnet: Subnet) -> Iterator[str]:
 
 def _exports(subnet: Subnet) -> Iterator[str]:
     yield from _table(("format", "all known facts"),
-                      [(name, _said(known)) for name, known in subnet.facts.exports.items()])
+                      [(name, _settings_text(known)) for name, known in subnet.facts.exports.items()])
 
 
 def _drawing(arch: Architecture) -> Iterator[str]:
@@ -181,7 +181,7 @@ def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
-def _said(settings: Mapping[str, Any]) -> str:
+def _settings_text(settings: Mapping[str, Any]) -> str:
     """Settings in a few words: `steps 300, teacher supernet`."""
     return ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in settings.items()
                      if value not in (None, "", (), [], {}))
@@ -189,7 +189,7 @@ def _said(settings: Mapping[str, Any]) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return f"({_said(value)})"
+        return f"({_settings_text(value)})"
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_value, value))
     if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -39,7 +39,7 @@ def check_answers(address: str) -> None:
     """
     requested = f"{address!r}"
     if address == "auto":
-        address = os.environ.get("RAY_ADDRESS") or _found()
+        address = os.environ.get("RAY_ADDRESS") or _require_local()
         requested = f"'auto' ({address})"
     match = re.fullmatch(r"(?:ray://)?(?:\[([^\]]+)\]|([^:/]+)):(\d{1,5})(?:/.*)?", address)
     if not match or not 0 < int(match[3]) < 1 << 16:
@@ -51,7 +51,7 @@ def check_answers(address: str) -> None:
         raise InputError(Option("ray"), f"no Ray cluster at {requested}: {why}; {REMEDY}")
 
 
-def found_here() -> str | None:
+def local_address() -> str | None:
     """The address of the cluster that this machine belongs to; None if it belongs to none.
 
     `ray start` writes it to the file that the documentation of `ray.init` names.
@@ -63,9 +63,9 @@ def found_here() -> str | None:
         return None
 
 
-def _found() -> str:
-    """See `found_here`. Raises InputError if this machine belongs to no cluster."""
-    address = found_here()
+def _require_local() -> str:
+    """See `local_address`. Raises InputError if this machine belongs to no cluster."""
+    address = local_address()
     if not address:
         message = "no Ray cluster for 'auto': RAY_ADDRESS is not set, and no Ray runs on this machine"
         raise InputError(Option("ray"), f"{message}; {REMEDY}")

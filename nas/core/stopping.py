@@ -20,7 +20,7 @@ class Stopped(Exception):  # noqa: N818 - not an error
     """The user stopped a stage. Finished work is kept; the same request resumes it.
 
     Args:
-        says: how far it got, and the command that resumes it.
+        message: how far it got, and the command that resumes it.
     """
 
     def __init__(self, message: str = "stopped; rerun the same command to resume") -> None:

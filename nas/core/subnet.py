@@ -36,7 +36,7 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Made(_Frozen):
+class HistoryStep(_Frozen):
     """One step of a model's history, and its metrics afterwards.
 
     Args:
@@ -83,7 +83,7 @@ class SubnetFacts(_Frozen):
     data: dict[str, str] = Field(default_factory=dict)
     labels: tuple[str, ...] = ()
     scale: tuple[float, float] | None = None
-    made: tuple[Made, ...] = ()
+    made: tuple[HistoryStep, ...] = ()
     costs: dict[str, float] = Field(default_factory=dict)
     unmeasured_share: dict[str, float] = Field(default_factory=dict)
     measured: dict[str, Measured] = Field(default_factory=dict)
@@ -109,7 +109,7 @@ class SubnetFacts(_Frozen):
         """A cost as text, marked if partly unmeasured."""
         return measure.show(self.costs[measure.name], self.unmeasured_share.get(measure.name, 0.0))
 
-    def then(self, step: Made, **changed: Any) -> SubnetFacts:
+    def then(self, step: HistoryStep, **changed: Any) -> SubnetFacts:
         """The facts after another step; earlier measurements and exports are dropped, because they belong to another
         model."""
         return self.model_copy(update={"made": (*self.made, step), "measured": {}, "exports": {}, **changed})
@@ -253,9 +253,9 @@ def _known(name: str) -> str:
     """A hint about existing subnets."""
     runs = known_runs()
     subnets = [f"{run}/{subnet.name}" for run in runs for subnet in subnets_in(ROOT / run)]
-    said = [f"{what} here: {', '.join(known)}" for what, known in (("runs", runs), ("subnets", subnets)) if known]
-    said += [] if subnets else ["nas extract writes subnets"]
-    return "; ".join(said) + did_you_mean(name, [subnet for subnet in (*runs, *subnets) if subnet != name])
+    hints = [f"{what} here: {', '.join(known)}" for what, known in (("runs", runs), ("subnets", subnets)) if known]
+    hints += [] if subnets else ["nas extract writes subnets"]
+    return "; ".join(hints) + did_you_mean(name, [subnet for subnet in (*runs, *subnets) if subnet != name])
 
 
 def _named(key: str, there: Sequence[Path]) -> list[Path]:

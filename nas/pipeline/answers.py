@@ -100,7 +100,7 @@ def _checked(task: Task, data: dict[str, str], options: Mapping[str, str]) -> tu
             raise
         without = {key: value for key, value in data.items() if key not in doubtful}
         task.check_data(without)
-        return without, (f"{', '.join(data[split] for split in doubtful)}: not used ({error.faults[0].says})",)
+        return without, (f"{', '.join(data[split] for split in doubtful)}: not used ({error.faults[0].message})",)
 
 
 def fitting_vocab(task: Task, data: dict[str, str], space: SearchSpace) -> dict[str, str]:
@@ -112,7 +112,7 @@ def fitting_vocab(task: Task, data: dict[str, str], space: SearchSpace) -> dict[
         try:
             task.prepare(data, space, Path(folder) / "data", 0)
         except InputError as error:
-            sizes = [re.search(r"vocab_size=(\d+)", with_references(fault.says)) for fault in error.faults
+            sizes = [re.search(r"vocab_size=(\d+)", with_references(fault.message)) for fault in error.faults
                      if fault.key == "vocab_size"]
             if not sizes or sizes[0] is None:
                 raise

@@ -217,7 +217,7 @@ def _moved(key: str, error: InputError) -> Iterator[Fault]:
         if other:
             yield Fault(key, _as_keys(f"{other}: {fault}"))
         else:
-            yield Fault(".".join(filter(None, (key, place, fault.key))), _as_keys(fault.says))
+            yield Fault(".".join(filter(None, (key, place, fault.key))), _as_keys(fault.message))
 
 
 def _as_keys(text: str) -> str:

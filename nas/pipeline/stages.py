@@ -101,8 +101,8 @@ def _profile(work: PipelineState) -> None:
                                f"{Option('from')} profile measures it again")
         else:
             requests.insert(0, request)
-        for each_request in requests:
-            work.show(profiling.run(each_request, work.progress))
+        for request in requests:
+            work.show(profiling.run(request, work.progress))
 
 
 def _train(work: PipelineState) -> None:

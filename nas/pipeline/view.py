@@ -84,8 +84,8 @@ def done_table(done: Done) -> RenderableType:
     for name, seconds in (*done.took, ("all", sum(seconds for _, seconds in done.took))):
         stages.add_row(name, shown_time(seconds) or "done before")
     shipped, plain = [*map(Subnet.open, done.shipped)], [*map(Subnet.open, done.plain)]
-    said = [Text(line) for line in comparisons(shipped, plain)]
-    return Group(models_table(shipped, plain), *said, stages)
+    notes = [Text(line) for line in comparisons(shipped, plain)]
+    return Group(models_table(shipped, plain), *notes, stages)
 
 
 def models_table(shipped: Sequence[Subnet], plain: Sequence[Subnet]) -> RenderableType:

@@ -190,7 +190,7 @@ class BlockContract:
         for dim in self.kind.dims:
             config = {**valid_configs(self.kind)[0], dim.name: "nonsense"}
             faults = self.kind.faults(config, FACTS.as_dict())
-            assert any("'nonsense'" in fault.says and fault.key == dim.name for fault in faults)
+            assert any("'nonsense'" in fault.message and fault.key == dim.name for fault in faults)
 
     def test_an_embedding_reads_on_from_any_position(self) -> None:
         if self.kind.role != "embedding" or not self.kind.causal:

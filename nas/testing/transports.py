@@ -101,7 +101,7 @@ class TransportContract:
         settings = module.SETTINGS(**self.settings)
         assert module.SETTINGS(**settings.model_dump()) == settings
         with pytest.raises(ValidationError):
-            module.SETTINGS(**self.settings, a_setting_nobody_knows=1)
+            module.SETTINGS(**self.settings, unknown_setting=1)
 
     def test_it_says_what_this_machine_lacks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", "/nowhere")

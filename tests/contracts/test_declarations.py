@@ -27,7 +27,7 @@ def test_a_declaration_is_that_of_its_module(name: str) -> None:
     for field in fields(Kind):
         if field.name not in ("module", "rules", "canonical", "length"):
             assert _plain(getattr(read, field.name)) == _plain(getattr(real, field.name)), field.name
-    assert [(rule.needs, rule.says) for rule in read.rules] == [(rule.needs, rule.says) for rule in real.rules]
+    assert [(rule.needs, rule.message) for rule in read.rules] == [(rule.needs, rule.message) for rule in real.rules]
     assert (read.canonical is None, read.length is None) == (real.canonical is None, real.length is None)
     assert list(kinds._kind_faults(replace(read, module=cls))) == []
 

@@ -78,7 +78,7 @@ def load_or_refuse(load: Any) -> None:
         space = load()
     except InputError as error:
         assert str(error).strip()
-        assert all(fault.says for fault in error.faults)
+        assert all(fault.message for fault in error.faults)
         return
     for seed in range(3):
         arch = space.sample(random.Random(seed))

@@ -27,7 +27,7 @@ class CacheBytes(MeasureKind):
         try:
             empty_states(arch, 1, torch.empty(0, device="meta"))
         except InputError as error:
-            return error.faults[0].says
+            return error.faults[0].message
         return ""
 
 

@@ -18,7 +18,7 @@ from nas.core.pricing import Prices, load_devices
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir, digest, locked
 from nas.core.stopping import Stopped
-from nas.core.subnet import Made, Subnet, check_free, finite, write_subnet
+from nas.core.subnet import HistoryStep, Subnet, check_free, finite, write_subnet
 from nas.stages.compress.request import CompressRequest
 from nas.stages.compress.technique import CompressionContext, Technique
 from search_spaces import Architecture, InputError
@@ -102,7 +102,8 @@ def _write(subnet: Subnet, technique: Technique, context: CompressionContext, mo
     recipe = {"steps": context.recipe.steps, "lr": context.recipe.lr} if context.trains else {}
     settings = {"technique": technique.name, **technique.summary(context.model, model), **recipe}
     costs, shares = _on_devices(subnet, model.arch)
-    facts = subnet.facts.then(Made(stage="compress", settings=settings, metrics=finite(metrics)), key=model.arch.key,
+    step = HistoryStep(stage="compress", settings=settings, metrics=finite(metrics))
+    facts = subnet.facts.then(step, key=model.arch.key,
                               costs={**costs, **Prices({}, model.arch.context).all_of_model(model)},
                               unmeasured_share=shares)
     return write_subnet(folder, model, subnet.tokenizer(), facts)

@@ -29,14 +29,14 @@ class Finding:
     """One checked item.
 
     Args:
-        able: `yes`, `no`, or empty if neither applies.
-        says: the result, or what to run to get it.
+        available: `yes`, `no`, or empty if neither applies.
+        message: the result, or what to run to get it.
     """
 
     group: str
     what: str
-    able: str
-    says: str
+    available: str
+    message: str
 
 
 def run(request: DoctorRequest, progress: StageProgress) -> list[Finding]:
@@ -113,16 +113,16 @@ def _cluster() -> Iterator[Finding]:
         return
     yield Finding("Ray", "package", "yes", f"ray {version('ray')}; {Option('ray')} local starts a cluster for a "
                                            "command")
-    from nas.core.ray_address import START, check_answers, found_here
+    from nas.core.ray_address import START, check_answers, local_address
 
-    named, here = os.environ.get("RAY_ADDRESS"), found_here()
+    named, here = os.environ.get("RAY_ADDRESS"), local_address()
     for source, address in (("RAY_ADDRESS", named), ("this machine", here)):
         if not address:
             continue
         try:
             check_answers(address)
         except InputError as error:
-            yield Finding("Ray", "cluster", "no", f"{source}: {error.faults[0].says}")
+            yield Finding("Ray", "cluster", "no", f"{source}: {error.faults[0].message}")
         else:
             yield Finding("Ray", "cluster", "yes", f"{source}: {address} answers; use it with {Option('ray')} "
                                                    f"{'auto' if source == 'RAY_ADDRESS' or not named else address}")

@@ -18,7 +18,7 @@ STYLES = {"yes": "green", "no": "yellow", "": ""}
 
 def doctor_data(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """The findings for a program."""
-    return [{**asdict(finding), "says": command_line(finding.says)} for finding in findings]
+    return [{**asdict(finding), "message": command_line(finding.message)} for finding in findings]
 
 
 def doctor_table(findings: Sequence[Finding]) -> RenderableType:
@@ -27,6 +27,6 @@ def doctor_table(findings: Sequence[Finding]) -> RenderableType:
     for finding in findings:
         group = finding.group if finding.group != before else ""
         before = finding.group
-        rows.add_row(Text(group, style="bold"), finding.what, Text(finding.able, style=STYLES[finding.able]),
-                     Text(command_line(finding.says)))
+        rows.add_row(Text(group, style="bold"), finding.what, Text(finding.available, style=STYLES[finding.available]),
+                     Text(command_line(finding.message)))
     return rows

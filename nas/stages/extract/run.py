@@ -22,7 +22,7 @@ from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir, locked
 from nas.core.run_prices import load_prices
 from nas.core.stopping import Stopped
-from nas.core.subnet import Made, Subnet, SubnetFacts, finite, write_subnet
+from nas.core.subnet import HistoryStep, Subnet, SubnetFacts, finite, write_subnet
 from nas.core.trials import UNMEASURED
 from nas.stages.extract.request import ExtractRequest
 from nas.tasks.base import Prepared
@@ -138,7 +138,7 @@ class _Extraction:
             key=arch.key, task=self.config.task, run=str(self.run.path), data=self.config.data,
             labels=prepared.labels, specials=brought_specials(prepared.tokenizer),
             scale=prepared.scale, costs=costs, unmeasured_share=shares,
-            made=(Made(stage="extract", settings=settings, metrics=finite(metrics)),))
+            made=(HistoryStep(stage="extract", settings=settings, metrics=finite(metrics)),))
         folder = self._folder(arch)
         for left in folder.parent.glob(f".{folder.name}.*"):  # by a process that was killed
             delete(left)
@@ -151,8 +151,9 @@ class _Extraction:
             subnet = Subnet.open(str(folder))
             subnet.model()
         except InputError as error:
-            raise InputError(str(folder), f"exists but cannot be used ({error.faults[0].says.split(';')[0]}); delete "
-                                          "it to extract it again") from None
+            reason = error.faults[0].message.split(";")[0]
+            remedy = "delete it to extract it again"
+            raise InputError(str(folder), f"exists but cannot be used ({reason}); {remedy}") from None
         facts, (costs, shares) = subnet.facts, self._prices(entry)
         costs, shares = {**facts.costs, **costs}, {**facts.unmeasured_share, **shares}
         if (costs, shares) == (facts.costs, facts.unmeasured_share):

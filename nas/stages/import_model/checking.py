@@ -35,7 +35,7 @@ def largest_difference(checkpoint: Checkpoint, imported: ImportedModel, tokenize
     worst = 0.0
     with torch.no_grad(), quiet():
         for inputs in _inputs(imported, tokenizer, int(checkpoint.config.get("pad_token_id") or 0)):
-            theirs, ours = _theirs(stock, imported, inputs), _ours(imported, inputs)
+            theirs, ours = _stock_output(stock, imported, inputs), _own_output(imported, inputs)
             mask = inputs.get("attention_mask")
             if theirs.ndim == 3 and theirs.shape[:2] == inputs["input_ids"].shape and mask is not None:
                 theirs, ours = theirs[mask], ours[mask]
@@ -85,14 +85,14 @@ def _with_target(family: str, inputs: dict[str, Tensor], target: Tensor) -> dict
     return {**inputs, "decoder_input_ids": target} if family == "seq2seq" else inputs
 
 
-def _theirs(stock: Any, imported: ImportedModel, inputs: dict[str, Tensor]) -> Tensor:
+def _stock_output(stock: Any, imported: ImportedModel, inputs: dict[str, Tensor]) -> Tensor:
     given = {**inputs, "attention_mask": inputs["attention_mask"].long()} if "attention_mask" in inputs else inputs
     outputs = stock(**given)
     head = imported.model.arch.head
     return torch.as_tensor(outputs.pooler_output if head.kind == "features" and head["pooler"] else outputs[0])
 
 
-def _ours(imported: ImportedModel, inputs: dict[str, Tensor]) -> Tensor:
+def _own_output(imported: ImportedModel, inputs: dict[str, Tensor]) -> Tensor:
     return torch.as_tensor(imported.model(
         inputs["input_ids"], inputs.get("decoder_input_ids"), mask=inputs.get("attention_mask"),
         types=inputs.get("token_type_ids")))

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from nas.core.costs import count_params
 from nas.core.progress import StageProgress
-from nas.core.subnet import TOKENIZER, Made, Subnet, SubnetFacts, check_free, write_subnet
+from nas.core.subnet import TOKENIZER, HistoryStep, Subnet, SubnetFacts, check_free, write_subnet
 from nas.importers import Checkpoint, ImportedModel, ImportWishes, convert, fetch
 from nas.stages.import_model.checking import largest_difference
 from nas.stages.import_model.request import ImportRequest
@@ -88,7 +88,7 @@ def _facts(request: ImportRequest, checkpoint: Checkpoint, imported: ImportedMod
         labels=tuple(str(label) for _, label in sorted(labels.items(), key=lambda pair: int(pair[0])))
         if isinstance(labels, Mapping) else tuple(f"LABEL_{i}" for i in range(arch.n_classes)),
         costs={"params": count_params(arch)}, specials=_specials(checkpoint, tokenizer),
-        made=(Made(stage="import", settings=settings),))
+        made=(HistoryStep(stage="import", settings=settings),))
 
 
 def _specials(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, int]:

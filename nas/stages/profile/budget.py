@@ -142,12 +142,13 @@ class PhaseTime:
     def plan(self, selected: Selection, least_s: float, memory_s: float) -> str:
         """A sentence about the use of the time."""
         bench, left = selected.bench, max(self.end - time.monotonic(), 0.0)
-        must_s, each_s = bench.preparing_s(selected.must), bench.unit_s / (processes() if bench.runtime.SUFFIX else 1)
+        must_s = bench.preparing_s(selected.must)
+        per_unit_s = bench.unit_s / (processes() if bench.runtime.SUFFIX else 1)
         optional = selected.optional(TIMING_SHARE * left)
         room = max((1 - TIMING_SHARE) * (left - must_s - memory_s), 0.0)
-        more = optional[: int(room / each_s)] if each_s and bench.preparing_s(optional) > room else optional
+        more = optional[: int(room / per_unit_s)] if per_unit_s and bench.preparing_s(optional) > room else optional
         n = selected.n_units + sum(workload in selected.units for workload in more)
-        compiling = min(must_s + each_s * len(more), left)
+        compiling = min(must_s + per_unit_s * len(more), left)
         word = "compiling" if bench.runtime.SUFFIX else "loading"
         return (f"{selected.phase}: {left:.0f} s left of the budget, about {compiling:.0f} s of them for {word} and "
                 f"{memory_s:.0f} s for memory; about {n} of {len(selected.works)} units are measured, the rest are "

@@ -45,7 +45,7 @@ class Peaks:
 
     def __init__(self, bench: Bench, wholes: Sequence[Workload]) -> None:
         self.bench, self.first, self.todo = bench, wholes[:1], list(wholes[1:])
-        self.archs, self.bytes, self.each_s = list[Architecture](), list[float](), 0.0
+        self.archs, self.bytes, self.per_model_s = list[Architecture](), list[float](), 0.0
 
     @property
     def least_s(self) -> float:
@@ -55,24 +55,24 @@ class Peaks:
     def measure(self, budget_s: float) -> None:
         """Measure the minimum number of models, and more until the time is used up. Raises Stopped."""
         start, together = time.monotonic(), 1 if self.bench.runtime.SUFFIX else processes()
-        while self.todo and (len(self.archs) < LEAST_PEAKS or time.monotonic() - start + self.each_s < budget_s):
+        while self.todo and (len(self.archs) < LEAST_PEAKS or time.monotonic() - start + self.per_model_s < budget_s):
             some, self.todo = self.todo[:together], self.todo[together:]
             self.bytes += measure_peaks(self.bench, self.first[0], some)
             self.archs += [workload.what for workload in some if isinstance(workload.what, Architecture)]
-            self.each_s = (time.monotonic() - start) / len(self.archs)
+            self.per_model_s = (time.monotonic() - start) / len(self.archs)
         if not self.bench.runtime.SUFFIX:
-            self.each_s = 0.0  # timing starts no process there
+            self.per_model_s = 0.0  # timing starts no process there
 
 
 def fit_memory(model: LatencyModel, peaks: Peaks) -> Memory:
     """The formula of peak memory, fitted on a few models."""
-    archs, found_bytes = peaks.archs, np.array(peaks.bytes, dtype=np.float64)
+    archs, peak_bytes = peaks.archs, np.array(peaks.bytes, dtype=np.float64)
     features = np.array([[1.0, *model.memory_features(arch)] for arch in archs])
-    fit = _fit(features, found_bytes)
-    left_out = [_fit(np.delete(features, i, 0), np.delete(found_bytes, i)) @ features[i] - found_bytes[i]
+    fit = _fit(features, peak_bytes)
+    left_out = [_fit(np.delete(features, i, 0), np.delete(peak_bytes, i)) @ features[i] - peak_bytes[i]
                 for i in range(len(archs))]
     return Memory(base=fit[0], weights=fit[1], moved=fit[2], n=len(archs),
-                  error=float(np.sqrt(np.mean(np.square(left_out / np.maximum(found_bytes, LEAST))))))
+                  error=float(np.sqrt(np.mean(np.square(left_out / np.maximum(peak_bytes, LEAST))))))
 
 
 def _fit(features: Floats, peaks: Floats) -> Floats:

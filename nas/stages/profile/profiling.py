@@ -162,7 +162,7 @@ class Profiling:
         chosen = [workload.what for workload in selected.ready if isinstance(workload.what, Unit)]
         wholes = [workload for workload in selected.ready if isinstance(workload.what, Architecture)]
         compiling_s = time.monotonic() - start
-        timing_s = max(at.end - time.monotonic() - END_S - peaks.each_s, 0.0) + bench.rounds_s(purpose, reference)
+        timing_s = max(at.end - time.monotonic() - END_S - peaks.per_model_s, 0.0) + bench.rounds_s(purpose, reference)
         timings = bench.time(selected.ready, reference, timing_s, purpose, late_rounds=LATE_ROUNDS,
                              often={whole.name: self.device.timing.whole_samples for whole in wholes})
         models = [whole.what for whole in wholes if isinstance(whole.what, Architecture)]
@@ -202,7 +202,7 @@ class Profiling:
             self.progress.note(at.plan(selected, least_s, peaks.least_s))
             selected.prepare(selected.must, at.end, len(selected.must))
             peaks.measure(MEMORY_SHARE * at.budget.seconds)
-            selected.prepare_rest(at.end - END_S - peaks.each_s, at.budget.earlier(selected.phase))
+            selected.prepare_rest(at.end - END_S - peaks.per_model_s, at.budget.earlier(selected.phase))
         return peaks
 
     def fitted(self, phase: str, table: PriceTable, regressor: dict[str, Any], archs: Sequence[Architecture]) -> None:

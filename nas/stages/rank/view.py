@@ -39,22 +39,22 @@ def _figures(comparison: Comparison) -> RenderableType:
 
 
 def _sentences(comparison: Comparison) -> list[Text]:
-    said = []
+    lines = []
     if comparison.ceiling:
-        said.append(Text(f"a perfect predictor would reach {comparison.ceiling.perfect:.2f} "
-                         f"({_range(comparison.ceiling.low, comparison.ceiling.high)}): the rest is seed noise"))
+        lines.append(Text(f"a perfect predictor would reach {comparison.ceiling.perfect:.2f} "
+                          f"({_range(comparison.ceiling.low, comparison.ceiling.high)}): the rest is seed noise"))
     if comparison.figure(INHERITED).tau is None:
         return [Text("too few or too similar to rank")]
     equal = [WORDS[difference.baseline] for difference in comparison.differences if difference.tau is None]
     if equal:
-        said.append(Text(f"equal for all, so excluded as baselines: {', '.join(equal)}"))
+        lines.append(Text(f"equal for all, so excluded as baselines: {', '.join(equal)}"))
     unbeaten = [WORDS[difference.baseline] for difference in comparison.differences
                 if difference.tau is not None and not difference.above_zero]
     if unbeaten:
-        said.append(Text(f"not significantly better than: {', '.join(unbeaten)}", style="yellow"))
+        lines.append(Text(f"not significantly better than: {', '.join(unbeaten)}", style="yellow"))
     else:
-        said.append(Text("the supernet ranks better than every baseline, with 95 % confidence", style="green"))
-    return said
+        lines.append(Text("the supernet ranks better than every baseline, with 95 % confidence", style="green"))
+    return lines
 
 
 def _number(value: float | None) -> str:

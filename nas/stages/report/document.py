@@ -42,7 +42,7 @@ def document(report: RunReport) -> dict[str, Any]:
         "measures": _measures(report),
         "curves": [{"training": curve.training, "model": curve.model, "metric": curve.metric, "steps": curve.steps,
                     "values": curve.values, "judged": in_words(curve.examples)}
-                   for curve in report.curves if not curve.is_told_by_a_teacher],
+                   for curve in report.curves if not curve.is_distillation],
         "ranked": _ranked(report.ranked) if report.ranked else None, "files": report.files,
     }
     data: dict[str, Any] = rounded(content)
@@ -71,13 +71,13 @@ def _search(searched: Searched, run: str) -> dict[str, Any]:
 
 def _unmeasured(searched: Searched, run: str) -> dict[str, str]:
     """By quality and cost, a note about a front with unmeasured latencies."""
-    said = {}
+    notes_by_axes = {}
     for quality, cost in ((quality, cost) for quality in searched.qualities for cost in searched.costs):
         shares = [point.unmeasured for point in searched.front(quality, cost)]
         notes = [*map(command_line, unmeasured_notes(shares, [cost], f"runs/{run}", "on this front"))]
         if notes:
-            said[f"{quality.name} {cost.name}"] = f"{LEGEND}; {notes[0]}."
-    return said
+            notes_by_axes[f"{quality.name} {cost.name}"] = f"{LEGEND}; {notes[0]}."
+    return notes_by_axes
 
 
 def _tiles(searched: Searched) -> list[tuple[str, str, str]]:

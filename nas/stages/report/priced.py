@@ -66,7 +66,7 @@ def _breakdowns(model: LatencyModel, archs: Mapping[str, Architecture],
         try:
             breakdowns[key] = breakdown(model, arch, phase)
         except InputError as error:
-            unknown.append(error.faults[0].says)
+            unknown.append(error.faults[0].message)
     return breakdowns, unknown
 
 

@@ -173,7 +173,7 @@ class Curve:
     examples: int | None = None
 
     @property
-    def is_told_by_a_teacher(self) -> bool:
+    def is_distillation(self) -> bool:
         """Whether it is a distillation loss, not a loss on labels."""
         return bool(self.training) and self.metric in {f"{LOSS}{part}" for part in LOSSES}
 

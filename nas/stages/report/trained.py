@@ -32,7 +32,7 @@ def read_picked(run: RunDir) -> list[Picked]:
 
 def _picked(subnet: Subnet) -> Picked:
     facts = subnet.facts
-    steps = [SubnetStep(step.stage, _said(step.settings), step.metrics) for step in facts.made]
+    steps = [SubnetStep(step.stage, _settings_text(step.settings), step.metrics) for step in facts.made]
     measured = {name: (latency.predicted_ms, latency.measured_ms) for name, latency in facts.measured.items()}
     last = facts.made[-1]
     trained = last.settings.get("init", "") if last.stage == "retrain" else ""
@@ -41,7 +41,7 @@ def _picked(subnet: Subnet) -> Picked:
     return Picked(subnet.path.name, subnet.arch, steps, facts.costs, measured, tuple(facts.exports), shares, trained)
 
 
-def _said(settings: dict[str, Any]) -> str:
+def _settings_text(settings: dict[str, Any]) -> str:
     """Settings as text, without empty ones."""
     def shown(value: Any) -> str:
         return " and ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

@@ -26,7 +26,7 @@ SAMPLES = 200
 """Number of random architectures for the median and as starting points of descents."""
 MORE_STARTS = 12
 """Number of descents before a limit is reported as infeasible."""
-HOPELESS = 0.5
+GIVE_UP_BEYOND = 0.5
 """Relative distance to the limit beyond which no more descents are tried."""
 MOST_PASSES = 30
 """Maximum number of rounds of a descent."""
@@ -85,7 +85,7 @@ class Feasibility:
             raise InputError("limits", faults)
 
 
-def refuse_hopeless(space: SearchSpace, prices: Prices, limits: Sequence[Limit]) -> None:
+def refuse_infeasible(space: SearchSpace, prices: Prices, limits: Sequence[Limit]) -> None:
     """Raises InputError for clearly infeasible limits after one descent; faster than `assess`."""
     faults = []
     for limit in limits:
@@ -94,7 +94,7 @@ def refuse_hopeless(space: SearchSpace, prices: Prices, limits: Sequence[Limit])
             pairs, plain = _moves(space)
             best, _ = _descend(space, space.encode(start), _priced(prices, limit.measure, sign), [pairs, *plain],
                                -np.inf)
-            if best - sign * limit.value > HOPELESS * abs(best):
+            if best - sign * limit.value > GIVE_UP_BEYOND * abs(best):
                 faults.append(_out_of_reach(limit, sign * best, space.name))
     if faults:
         raise InputError("limits", faults)
@@ -123,7 +123,7 @@ def assess(space: SearchSpace, prices: Prices, measures: Sequence[Measure], limi
     ranges, known = [], list(starts)
     for i, measure in enumerate(wanted):
         ends = [_end(space, [start, *drawn], np.concatenate([[-np.inf], sign * table[2:, i]]),
-                     _priced(prices, measure, sign), _goal(measure, limits, sign), HOPELESS)
+                     _priced(prices, measure, sign), _goal(measure, limits, sign), GIVE_UP_BEYOND)
                 for sign, start in ((1, starts[0]), (-1, starts[1]))]  # from the smallest, from the largest
         known += ends
         cheapest, dearest = (space.decode(genes) for genes in ends)
@@ -170,17 +170,17 @@ def _goal(measure: Measure, limits: Sequence[Limit], sign: int) -> float:
 
 
 def _end(space: SearchSpace, known: Sequence[Genes], costs: Floats, cost: Costs, goal: float,
-         hopeless: float = np.inf) -> Genes:
+         give_up_beyond: float = np.inf) -> Genes:
     """The genotype of the least cost; as long as that misses the goal, quicker descents from other starts are tried.
 
     Args:
-        hopeless: the share of what was found beyond which the goal is too far for that.
+        give_up_beyond: relative distance to the goal beyond which no more descents are tried.
     """
     pairs, plain = _moves(space)
     order = [known[i] for i in np.argsort(costs, kind="stable")]
     best = _descend(space, order[0], cost, [pairs, *plain], -np.inf)
     for start in [*order[1 : MORE_STARTS // 2], *known[-MORE_STARTS // 2:]]:
-        if best[0] <= goal or best[0] - goal > hopeless * abs(best[0]):
+        if best[0] <= goal or best[0] - goal > give_up_beyond * abs(best[0]):
             break
         best = min(best, _descend(space, start, cost, plain, goal), key=lambda end: end[0])
     return best[1]

@@ -19,7 +19,7 @@ from nas.core.search_config import SearchConfig, changed, make_search, read_sear
 from nas.core.stopping import Stop, Stopped
 from nas.core.trials import saved_by_races
 from nas.stages.search.evaluations import Evaluations
-from nas.stages.search.feasibility import refuse_hopeless
+from nas.stages.search.feasibility import refuse_infeasible
 from nas.stages.search.front_progress import FrontProgress
 from nas.stages.search.request import ParetoRequest, SearchCluster, SearchRequest
 from nas.stages.search.search import Search
@@ -98,7 +98,7 @@ def _begin(folder: RunDir, request: SearchRequest, progress: StageProgress) -> S
     suggestions = Suggestions(setup)
     if old is not None and (faults := list(changed(old, setup.config))):
         raise InputError(str(folder.path), faults)
-    refuse_hopeless(setup.space, setup.prices, setup.limits)
+    refuse_infeasible(setup.space, setup.prices, setup.limits)
     progress.show(suggestions.feasibility)
     suggestions.feasibility.check(setup.space.name)
     suggestions.starts  # noqa: B018 - read now; the warm start may be the older search

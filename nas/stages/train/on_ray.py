@@ -44,7 +44,7 @@ def train_on_ray(run: RunDir, workers: int, address: str, shown: TrainingProgres
                                            failure_config=ray.train.FailureConfig(max_failures=MOST_FAILURES)))
         error = _watch(trainer, run, shown, stop)
     if _failure_file(run).is_file():
-        raise InputError("", str(read_table(_failure_file(run)).get("says", "a worker failed")))
+        raise InputError("", str(read_table(_failure_file(run)).get("message", "a worker failed")))
     if error is not None:
         message = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         raise InputError(str(run.path), f"the workers failed ({message}); the last checkpoint is intact, resume with "
@@ -85,7 +85,7 @@ def _worker(config: dict[str, Any]) -> None:
     except Stopped:
         return  # the process that started the workers knows
     except InputError as error:
-        write_json(_failure_file(run), {"schema_version": 1, "says": error.marked})
+        write_json(_failure_file(run), {"schema_version": 1, "message": error.marked})
         raise
 
 

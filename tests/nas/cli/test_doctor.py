@@ -20,8 +20,8 @@ def test_every_runtime_and_extra_is_looked_at(capsys):
     rows = found(capsys)
     assert {what for group, what in rows if group == "runtimes"} == set(runtimes.names())
     assert {what for group, what in rows if group == "extras"} >= {"onnx", "mobile", "datasets"}
-    assert rows["runtimes", "torch-eager"]["able"] == "yes"
-    assert all(row["says"] for row in rows.values())
+    assert rows["runtimes", "torch-eager"]["available"] == "yes"
+    assert all(row["message"] for row in rows.values())
     code, out, _ = nas(capsys, "doctor")
     assert code == 0 and "torch-eager" in out
 
@@ -31,4 +31,4 @@ def test_what_is_missing_comes_with_the_command_that_installs_it(capsys, monkeyp
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *rest: None if name == "onnxruntime" else
                         honest(name, *rest))
     row = found(capsys)["runtimes", "onnx-runtime"]
-    assert row["able"] == "no" and "pip install 'paretoformer[onnx]'" in row["says"]
+    assert row["available"] == "no" and "pip install 'paretoformer[onnx]'" in row["message"]

@@ -103,7 +103,7 @@ from nas.cli._process import stoppable
 from nas.terminal.progress import interruptible
 with stoppable() as stops, interruptible() as stop:
     os.kill(os.getpid(), signal.SIGHUP)
-    assert not stop() and not stops.asked
+    assert not stop() and not stops.requested
 """
     done = program(code, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nas.core.model_card import CARD
-from nas.core.subnet import Made, Measured, Subnet
+from nas.core.subnet import HistoryStep, Measured, Subnet
 from tests.nas.families import TASKS
 
 
@@ -53,9 +53,10 @@ def test_a_card_tells_everything_that_was_done_and_measured(subnets: dict[str, P
     subnet = Subnet.open(str(subnets["lm"]))
     before = (subnet.path / CARD).read_text("utf-8")
     assert "## Exports" not in before and "| on-lm | prefill |" in before and "measured" not in before
-    facts = subnet.facts.then(Made(stage="retrain", settings={"steps": 300, "teacher": "a|b", "distill": ["logits"],
-                                                              "nothing": None}, metrics={"loss": 3.25}))
-    facts = facts.then(Made(stage="compress", settings={"to": "int8"}, metrics={"loss": 3.5, "perplexity": None}))
+    settings = {"steps": 300, "teacher": "a|b", "distill": ["logits"], "nothing": None}
+    facts = subnet.facts.then(HistoryStep(stage="retrain", settings=settings, metrics={"loss": 3.25}))
+    metrics = {"loss": 3.5, "perplexity": None}
+    facts = facts.then(HistoryStep(stage="compress", settings={"to": "int8"}, metrics=metrics))
     measured = {"latency:on-lm": Measured(predicted_ms=2.0, measured_ms=2.1, conditions={"threads": 1}),
                 "latency:pi:decode": Measured(predicted_ms=None, measured_ms=7.0)}
     facts = facts.model_copy(update={"measured": measured, "exports": {"onnx": {"file": "model.onnx", "bytes": 12345}}})

@@ -79,10 +79,10 @@ def test_addresses_of_no_cluster(nobody, monkeypatch, address, says):
 
 def test_the_cluster_of_this_machine_is_the_one_that_ray_start_wrote_down(tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
-    assert ray_address.found_here() is None
+    assert ray_address.local_address() is None
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray" / "ray_current_cluster").write_text("10.0.0.1:6379\n")
-    assert ray_address.found_here() == "10.0.0.1:6379"
+    assert ray_address.local_address() == "10.0.0.1:6379"
 
 
 def test_a_variable_that_names_no_cluster_is_told(nobody, monkeypatch):

@@ -23,7 +23,7 @@ def told(text: str) -> dict[str, str]:
     """What is wrong with a config, by key."""
     with pytest.raises(InputError) as caught:
         parse_pipeline(text, "p.yaml")
-    return {fault.key: fault.says for fault in caught.value.faults}
+    return {fault.key: fault.message for fault in caught.value.faults}
 
 
 @pytest.mark.parametrize("mode", [(), ("--dry-run",)])

@@ -12,7 +12,7 @@ from nas import tasks
 from nas.core.costs import count
 from nas.core.evaluation import load_supernet, prepare, score
 from nas.core.run_dir import RunDir
-from nas.core.subnet import Made, Subnet, SubnetFacts, write_subnet
+from nas.core.subnet import HistoryStep, Subnet, SubnetFacts, write_subnet
 from supernet import extract
 from tests.nas.stages.search.made_up import write_profile
 
@@ -34,7 +34,7 @@ def one_subnet(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         costs = {"params": cost.params, "macs": cost.macs, "weight_bytes": cost.weight_bytes, "latency:one": 1.0,
                  "latency:gone": 2.0}
         facts = SubnetFacts(key=arch.key, task="lm", run="runs/a", data=config.data, costs=costs,
-                      made=(Made(stage="extract", metrics=metrics),))
+                      made=(HistoryStep(stage="extract", metrics=metrics),))
         write_subnet(Path("runs/a/subnets/big"), model, prepared.tokenizer, facts)
     finally:
         os.chdir(before)

@@ -9,7 +9,7 @@ from nas import cli
 from nas.core import evaluation as train
 from nas.core.prediction_quality import Quality
 from nas.core.run_dir import RunDir, write_json, write_text
-from nas.core.subnet import Made, Measured, Subnet, write_subnet
+from nas.core.subnet import HistoryStep, Measured, Subnet, write_subnet
 from nas.stages.profile.check import ProfileCheck
 from nas.stages.rank.statistics import assess
 from nas.stages.retrain.config import RetrainConfig
@@ -40,7 +40,8 @@ def fill(name: str, trials: int = 40) -> None:
 
 def _retrain(subnet: Subnet) -> None:
     """Another folder of the same model, said to be better and measured."""
-    made = Made(stage="retrain", settings={"init": "inherit", "steps": 9}, metrics={"loss": 1.25, "perplexity": 3.5})
+    metrics = {"loss": 1.25, "perplexity": 3.5}
+    made = HistoryStep(stage="retrain", settings={"init": "inherit", "steps": 9}, metrics=metrics)
     measured = {"latency:one": Measured(predicted_ms=2.0, measured_ms=2.1)}
     facts = subnet.facts.then(made).model_copy(update={"measured": measured, "exports": {"onnx": {}, "torch-export": {},
                                                                                   "huggingface": {}}})

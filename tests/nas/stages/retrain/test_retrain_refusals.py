@@ -9,7 +9,7 @@ import pytest
 
 from nas.core.evaluation import prepare
 from nas.core.run_dir import RunDir
-from nas.core.subnet import Made, write_subnet
+from nas.core.subnet import HistoryStep, write_subnet
 from nas.stages.retrain import job as stage
 from supernet import Transformer
 from tests.nas.runs import full_disk, nas, refused
@@ -88,7 +88,7 @@ def test_an_architecture_of_another_space_has_no_supernet_to_learn_from(capsys, 
     for options in ([], ["--theseus", "--teacher", "none"]):
         assert f"architecture {wide.key[:12]} is not in space toy" in refuses(capsys, other.path, *options)
     assert nas(capsys, "retrain", str(other.path), "--teacher", str(subnet.path), "--set", "steps=1")[0] == 0
-    pruned = facts.then(Made(stage="compress"))
+    pruned = facts.then(HistoryStep(stage="compress"))
     write_subnet(Path("runs/a/subnets/pruned"), Transformer(wide, seed=0), prepared.tokenizer, pruned)
     assert nas(capsys, "retrain", "a/pruned", "--set", "steps=1")[0] == 0
 

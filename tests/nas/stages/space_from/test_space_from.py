@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nas.core.subnet import Made, SubnetFacts, write_subnet
+from nas.core.subnet import HistoryStep, SubnetFacts, write_subnet
 from nas.importers import Checkpoint, ImportWishes, convert
 from nas.stages.space_from.request import SpaceFromRequest
 from nas.stages.space_from.run import run
@@ -20,7 +20,7 @@ BIG = {"hidden_size": 64, "intermediate_size": 96}
 
 def subnet(folder: Path, arch) -> str:
     """A folder with a random model."""
-    facts = SubnetFacts(key=arch.key, task="", run="", made=(Made(stage="import", settings={}),))
+    facts = SubnetFacts(key=arch.key, task="", run="", made=(HistoryStep(stage="import", settings={}),))
     write_subnet(folder, Transformer(arch, seed=0), tokenizer(), facts)
     return str(folder)
 
