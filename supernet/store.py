@@ -68,8 +68,9 @@ class WeightStore(nn.Module):
 
     def entries(self, path: str, unit: Unit) -> tuple[TensorEntry, ...]:
         """The tensors of a unit's plain module with their places in this store."""
-        found = unit_entries(unit)
-        return found if store_name(path, unit, "") in self._cores else tuple(each.without_core() for each in found)
+        entries = unit_entries(unit)
+        has_core = store_name(path, unit, "") in self._cores
+        return entries if has_core else tuple(entry.without_core() for entry in entries)
 
     def _largest_shapes(self, inventory: Inventory) -> tuple[dict[str, tuple[int, ...]], dict[str, TensorEntry]]:
         """Name -> the largest extent of every axis over all units, and an entry that is stored there."""
@@ -132,10 +133,10 @@ class WeightStore(nn.Module):
     def get_stored(self, name: str) -> Tensor:
         """A stored tensor by its name. Raises InputError if there is none."""
         tensor = self._parameters.get(name)
-        found = tensor if tensor is not None else self._buffers.get(name)
-        if found is None:
+        stored = tensor if tensor is not None else self._buffers.get(name)
+        if stored is None:
             raise InputError(self.name, f"stores no {name}; the architecture is not in this space")
-        return found
+        return stored
 
 
 @dataclass(frozen=True)
@@ -172,11 +173,11 @@ class _Read:
             return torch.addmm(own, left, right if self.core.transposed else right.T, alpha=scale)
 
     def _own(self, net: WeightStore) -> Tensor:
-        found = []
+        parts = []
         for name, window, whole in zip(self.stored, self.windows, self.whole):
             tensor = net.get_stored(name)
-            found.append(tensor if whole else tensor[window])
-        joined = found[0] if len(found) == 1 else torch.cat(found, dim=self.axis)
+            parts.append(tensor if whole else tensor[window])
+        joined = parts[0] if len(parts) == 1 else torch.cat(parts, dim=self.axis)
         return joined if joined.shape == self.shape else joined.reshape(self.shape)
 
 
@@ -198,13 +199,13 @@ def store_name(path: str, unit: Unit, piece: str) -> str:
 
 def _find_cores(inventory: Inventory) -> frozenset[str]:
     """The units, by the beginning of their names in the store, whose full matrices have factors to share."""
-    found = set()
+    paths = set()
     for path, units in inventory.items():
         for kind in {unit.block.kind for unit in units}:
             same = [unit for unit in units if unit.block.kind == kind]
-            if _has_core([each for unit in same for each in unit_entries(unit)]):
-                found.add(store_name(path, same[0], ""))
-    return frozenset(found)
+            if _has_core([entry for unit in same for entry in unit_entries(unit)]):
+                paths.add(store_name(path, same[0], ""))
+    return frozenset(paths)
 
 
 def _has_core(known: Sequence[TensorEntry]) -> bool:

@@ -65,10 +65,10 @@ class _Slices:
         self.bound: dict[str, dict[str, Tensor]] = {}
 
     def tensors(self, step: Step) -> Mapping[str, Tensor]:
-        found = self.bound.get(step.path)
-        if found is None:
-            found = self.bound[step.path] = self.net.slices(step)
-        return found
+        tensors = self.bound.get(step.path)
+        if tensors is None:
+            tensors = self.bound[step.path] = self.net.slices(step)
+        return tensors
 
     def residual(self, step: Step) -> nn.Module:
         return _skeleton(step.unit, *self.mode).module
@@ -126,9 +126,9 @@ def _skeleton(unit: Unit, training: bool, dropout: float, device: torch.device, 
     """The cached skeleton of a unit for this thread."""
     cache: dict[Any, _Skeleton] = _local.__dict__.setdefault("cache", {})
     key = (unit, training, dropout, device, dtype)
-    found = cache.get(key)
-    if found is None:
+    skeleton = cache.get(key)
+    if skeleton is None:
         if len(cache) >= MOST_SKELETONS:
             cache.clear()
-        found = cache[key] = _Skeleton(*key)
-    return found
+        skeleton = cache[key] = _Skeleton(*key)
+    return skeleton
