@@ -64,6 +64,8 @@ class Facts:
     residual: str = "plain"
     norm_eps: float = 0.0
     """What norms add to the variance; 0 for the norm's usual value."""
+    first: bool = True
+    """Whether the block computes what later layers of its stack reuse; false if it reuses it. For kinds that share."""
 
     def pick(self, names: tuple[str, ...]) -> tuple[tuple[str, Value], ...]:
         """The named facts with their values; those of `OPTIONAL_FACTS` only where they differ from the default."""
@@ -275,6 +277,9 @@ class Kind:
         logits: head only: whether it returns logits, which have a loss.
         projects: embedding only: whether the table is widened by one linear map `project`.
         tables: embedding only: maps dims and facts to the fact `tables` of heads; by default `words`.
+        shares: sub-layers only: maps dims to the name of what layers of a stack share, such as keys and values. The
+            first layer with a name computes it and puts it into `Call.shared`, later ones reuse it; the fact `first`
+            says which of the two a block does. Layers with the same slot all do the same.
         length: between only: maps its dims to the share of the tokens that remains; None if the length is unchanged.
         restored_by: between only: the kind of role `restore`, with the same dims, that restores the length at the end
             of the stack; empty if it is not restored.
@@ -297,6 +302,7 @@ class Kind:
     logits: bool = True
     projects: bool = False
     tables: Callable[[Dims, Mapping[str, Value]], str] | None = None
+    shares: Callable[[Dims], str] | None = None
     length: Callable[[Dims], float] | None = None
     restored_by: str = ""
     words: Callable[[Mapping[str, Any], int], tuple[str, ...]] | None = None

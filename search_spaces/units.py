@@ -143,15 +143,18 @@ def walk(outline: Outline) -> Iterator[Step]:
         yield from (Step("head", make_unit("head", head, known), stack) for head in heads)
 
 
-def _layer_steps(stack: str, places: Iterable[Place], facts: Facts) -> Iterator[Step]:
+def _layer_steps(stack: str, places: Sequence[Place], facts: Facts) -> Iterator[Step]:
     shares: Sequence[float] = (1.0,)
     restores: list[list[Step]] = []
+    later, openings = replace(facts, first=False), _Openings(places)
     for place in places:
         pairs = product(place.blocks, shares if place.shares is None else place.shares)
         path = f"{stack}.{place.slot}.{place.role}"
         if place.role != "between":
             for block, share in pairs:
-                yield Step(path, make_unit(place.role, block, facts, share), stack, place.layer)
+                for first in openings.firsts(place, block):
+                    yield Step(path, make_unit(place.role, block, facts if first else later, share), stack, place.layer)
+            openings.leave(place)
             continue
         left = dict.fromkeys(shares if place.optional else ())
         restores.append([])
@@ -160,9 +163,62 @@ def _layer_steps(stack: str, places: Iterable[Place], facts: Facts) -> Iterator[
                 yield Step(path, make_unit("between", block, facts, share), stack, place.layer)
             remains, restore = after(block, facts, share)
             left[remains] = None
+            openings.change(place, block)
             restores[-1] += [Step(f"{stack}.{place.slot}.restore", restore, stack)] if restore else []
         shares = tuple(left)
     yield from chain.from_iterable(reversed(restores))
+
+
+class _Openings:
+    """Which layers of a stack compute what others share (`Kind.shares`): in an architecture the first with a name.
+
+    Layers with the same slot are the same unit. After a block that changes the length, layers compute it again, and so
+    do all layers of a slot that runs at several lengths.
+    """
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self.shared: set[str] = set()
+        self.decided: dict[tuple[str, int], bool] = {}
+        lengths, ran = 0, dict[tuple[str, int], int]()
+        for place in places:
+            lengths += place.role == "between"
+            if ran.setdefault((place.role, place.slot), lengths) != lengths:
+                self.decided[place.role, place.slot] = True
+
+    def firsts(self, place: Place, block: BlockConfig) -> tuple[bool, ...]:
+        """The possible values of the fact `first`."""
+        name = _shared_name(block)
+        if name is None:
+            return (True,)
+        if place.optional:  # a space: an earlier layer may be of another kind
+            return (True, False) if name in self.shared else (True,)
+        return (self.decided.setdefault((place.role, place.slot), name not in self.shared),)
+
+    def leave(self, place: Place) -> None:
+        """Remember what a place may share."""
+        self.shared |= {name for name in map(_shared_name, place.blocks) if name is not None}
+
+    def change(self, place: Place, block: BlockConfig) -> None:
+        """Forget what was computed at another length."""
+        if not place.optional and kinds.get(block.kind).length is not None:
+            self.shared.clear()
+
+
+def _shared_name(block: BlockConfig) -> str | None:
+    shares = kinds.get(block.kind).shares
+    return None if shares is None else shares(block.filled())
+
+
+def shared_layers(arch: Architecture) -> frozenset[tuple[str, int]]:
+    """(stack, layer) of the layers whose results later layers reuse."""
+    found, openers = set(), dict[tuple[str, str, str], int]()
+    for step in plan(arch):
+        name = _shared_name(step.unit.block) if step.role in SUBLAYERS else None
+        if name is not None and dict(step.unit.facts)["first"]:
+            openers[step.stack, step.role, name] = step.layer
+        elif name is not None:
+            found.add((step.stack, openers[step.stack, step.role, name]))
+    return frozenset(found)
 
 
 def after(block: BlockConfig, facts: Facts, share: float) -> tuple[float, Unit | None]:

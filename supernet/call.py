@@ -40,6 +40,8 @@ class Call:
         losses: blocks append their auxiliary losses (scalars) here; None if they are not needed.
         state: the state of the block if x continues a sequence; None if x is the whole sequence.
         position: how many tokens came before x; (batch, n) the positions of x, where those of rows differ.
+        shared: what earlier layers of the stack computed for later ones, by the names that `Kind.shares` gives; None if
+            a unit runs alone.
     """
 
     mask: Tensor | None = None
@@ -52,3 +54,4 @@ class Call:
     losses: list[Tensor] | None = None
     state: State | None = None
     position: int | Tensor = 0
+    shared: dict[str, tuple[Tensor, ...]] | None = None

@@ -47,8 +47,8 @@ class PassInputs:
         """The ids that a stack reads, and the context of its sub-layers."""
         if stack == "decoder" and self.target is not None:
             return self.target, Call(mask=self.target_mask, memory=memory, memory_mask=self.mask, target=True,
-                                     position=self.position)
-        return self.tokens, Call(mask=self.mask, types=self.types, position=self.position)
+                                     position=self.position, shared={})
+        return self.tokens, Call(mask=self.mask, types=self.types, position=self.position, shared={})
 
 
 @dataclass
@@ -80,8 +80,18 @@ def run_unit(role: str, unit: nn.Module, x: Tensor, call: Call, tied: Mapping[st
     """
     if role not in SUBLAYERS:
         return _run_role(role, unit, x, call, tied)
+    call = replace(call, shared=_placeholders(unit, x, call)) if call.shared is None else call
     streams, call = _run_role(role, unit, unit.enter(x), call, tied)  # type: ignore[operator]
     return unit.leave(streams), call  # type: ignore[operator]
+
+
+def _placeholders(unit: nn.Module, x: Tensor, call: Call) -> dict[str, tuple[Tensor, ...]]:
+    """Zeros in place of what earlier layers share, for a unit that is counted or timed alone."""
+    shapes = getattr(unit.block, "shared_shapes", None)
+    if shapes is None:
+        return {}
+    return {name: tuple(x.new_zeros(shape) for shape in each)
+            for name, each in shapes(x.shape[0], call.position + x.shape[1]).items()}
 
 
 def _run_role(role: str, unit: Callable[..., Any], x: Any, call: Call, tied: Mapping[str, Tensor]) -> tuple[Any, Call]:
@@ -152,13 +162,18 @@ def _recomputed(parts: UnitParts, step: PlannedStep, x: Any, call: Call,
                 tied: Mapping[str, Tensor]) -> tuple[Any, Call]:
     """As `_run` with activation checkpointing: keeps only the input, and the backward pass recomputes the rest."""
 
-    def run(x: Any) -> tuple[Any, list[Tensor], list[Tensor]]:
+    before = dict(call.shared or {})  # the second run must not find what this layer and later ones share
+
+    def run(x: Any) -> tuple[Any, list[Tensor], list[Tensor], dict[str, tuple[Tensor, ...]]]:
         record = Record() if call.record else None  # blocks append: the second run must not append again
         losses: list[Tensor] | None = None if call.losses is None else []
-        y, _ = _run(parts, step, x, replace(call, record=record, losses=losses), tied)
-        return y, record.attention if record else [], losses or []
+        shared = dict(before)
+        y, _ = _run(parts, step, x, replace(call, record=record, losses=losses, shared=shared), tied)
+        return y, record.attention if record else [], losses or [], shared
 
-    y, attention, losses = checkpoint(run, x, use_reentrant=False)
+    y, attention, losses, shared = checkpoint(run, x, use_reentrant=False)
+    if call.shared is not None:
+        call.shared.update(shared)
     if call.record:
         call.record.attention.extend(attention)
     if call.losses is not None:

@@ -156,11 +156,16 @@ class MultiHead(HeadMaps):
             k, v = self.keys_values(memory, position)
         else:
             k, v = state.tensors = self._continued(memory, past, position, *state.tensors)
+        return self.attend(q, k, v, mask, record)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, record: Record | None) -> Tensor:
+        """The output of the last queries among as many tokens as there are keys; `mask` covers all keys."""
         if self.n_kv_heads != self.n_heads:
             repeat = self.n_heads // self.n_kv_heads
             k, v = k.repeat_interleave(repeat, dim=1), v.repeat_interleave(repeat, dim=1)
         allowed = None if mask is None else mask[:, None, None, :]
-        bias = None if self.relative is None else self.relative(past, q.shape[2], k.shape[2])
+        n, m = q.shape[2], k.shape[2]
+        bias = None if self.relative is None else self.relative(m - n, n, m)
         if record is None:
             y = self._fused(q, k, v, allowed, bias)
         else:

@@ -12,6 +12,7 @@ from search_spaces.errors import InputError
 from search_spaces.space.even import draw_even
 from search_spaces.space.genotype import extreme
 from search_spaces.space.search_space import SearchSpace
+from search_spaces.units import shared_layers
 
 
 def generator(seed: int, *where: object) -> random.Random:
@@ -196,12 +197,14 @@ def make_strategy(name: str, space: SearchSpace, seed: int, n_random: int, steps
 
 
 def drop_layers(arch: Architecture, rate: float, rng: random.Random) -> Architecture:
-    """LayerDrop: the architecture with each layer dropped at that rate; every stack keeps at least one."""
+    """LayerDrop: the architecture with each layer dropped at that rate; every stack keeps at least one,
+    and the layers whose keys and values others reuse."""
     if rate == 0:
         return arch
     kept: dict[str, Any] = {}
+    needed = shared_layers(arch)
     for name, layers in arch.stacks.items():
-        keeps = [rng.random() >= rate for _ in layers]
+        keeps = [rng.random() >= rate or (name, i) in needed for i in range(len(layers))]
         keeps[rng.randrange(len(layers))] |= not any(keeps)
         kept[name] = tuple(layer for layer, keep in zip(layers, keeps) if keep)
     return replace(arch, **kept)

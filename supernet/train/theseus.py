@@ -14,7 +14,7 @@ from search_spaces.errors import InputError, Option
 from search_spaces.kind import Value
 from search_spaces.space.dimensions import Gene, PartSpace
 from search_spaces.space.search_space import SearchSpace
-from search_spaces.units import LENGTHS, SUBLAYERS, Step, plan
+from search_spaces.units import LENGTHS, SUBLAYERS, Step, plan, shared_layers
 from supernet.batch import Batch
 from supernet.train.recipe import Recipe
 from supernet.train.step import precision
@@ -34,7 +34,8 @@ def predecessor(space: SearchSpace, student: Architecture) -> Architecture:
     """The largest architecture of a space with the student's interface: its width, embedding, head, norms, positions.
 
     Raises:
-        InputError: the student is not in the space, or is itself the largest with its interface.
+        InputError: the student is not in the space, is itself the largest with its interface, or one of the two has
+            layers that share keys and values.
     """
     genes = space.encode(student)
     found = _narrowed(space, genes, scaling=False).largest()
@@ -44,6 +45,10 @@ def predecessor(space: SearchSpace, student: Architecture) -> Architecture:
         says = (f"{student.key[:12]} is itself the largest architecture of {space.name} with its width, embedding and "
                 "head, so there is no larger model whose layers it could replace")
         raise InputError(Option("theseus"), says)
+    for arch in (student, found):
+        if shared_layers(arch):
+            says = f"{arch.key[:12]} has layers that reuse what others compute, so layers cannot be replaced one by one"
+            raise InputError(Option("theseus"), f"{says}; retrain without it")
     return found
 
 

@@ -75,15 +75,25 @@ class UnitBench:
                 if unit.role == "embedding":
                     tied = tensors
                 sides = (False, True) if unit.role == "embedding" else (False,)
-                found += [self._run(unit, module, target, tied, channels) for target in sides]
+                found += [each for target in sides for each in self._run(unit, module, target, tied, channels)]
         return found
 
     def _run(self, unit: Unit, module: nn.Module, target: bool, tied: Mapping[str, Tensor],
-             channels: Tensor | None) -> Tensor:
+             channels: Tensor | None) -> list[Tensor]:
         x, memory = (each if channels is None else each[..., channels] for each in (self.x, self.memory))
-        call = Call(memory=memory, target=target)
+        shared = self._shared(module)
+        call = Call(memory=memory, target=target, shared=shared)
         y = run_unit(unit.role, module, self.ids if unit.role == "embedding" else x, call, tied)[0]
-        return y if channels is None or unit.role == "head" else y[..., torch.argsort(channels)]
+        seen = y if channels is None or unit.role == "head" else y[..., torch.argsort(channels)]
+        return [seen, *(tensor for name in shared for tensor in shared[name])]
+
+    def _shared(self, module: nn.Module) -> dict[str, tuple[Tensor, ...]]:
+        """Random tensors in place of what earlier layers share."""
+        shapes = getattr(getattr(module, "block", None), "shared_shapes", None)
+        noise = torch.Generator().manual_seed(1)
+        return {} if shapes is None else {
+            name: tuple(torch.randn(shape, generator=noise, dtype=torch.double) for shape in each)
+            for name, each in shapes(2, LENGTH).items()}
 
     def keeps(self, axes: Sequence[UnitAxis], order: Tensor, channels: Tensor | None = None) -> bool:
         """Whether the units give the same when these axes are permuted, and the hidden states by `channels`."""
