@@ -24,7 +24,7 @@ from nas.stages.retrain.config import NEEDS, RetrainConfig
 from nas.stages.search import samplers
 from nas.terminal import tables
 from search_spaces.files import schema as file_schema
-from supernet.train.recipe import Recipe
+from supernet.train.recipe import BUDGETS, Recipe
 
 HERE = Path(__file__).parent
 NOTE = "<!-- Written by docs/generate_reference.py: change the code that it reads, then run make docs. -->\n"
@@ -84,6 +84,9 @@ def reference() -> str:
         "## Training settings", "",
         "Under `training` of a pipeline file, and `--set KEY=VALUE` of [nas train](commands.md#nas-train).", "",
         *_keys(Recipe), "",
+        "Instead of `steps`, a supernet's training takes a budget: "
+        + "; ".join(f"`{name}`: {text}" for name, text in BUDGETS.items())
+        + ". Strategies with equal budgets cost the same.", "",
         "## Retraining settings", "",
         "`--set KEY=VALUE` of [nas retrain](commands.md#nas-retrain), in addition to the training settings, and under "
         "`retrain.training` of a pipeline file.", "",

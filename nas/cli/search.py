@@ -50,6 +50,10 @@ def search(
         "--warm-start", metavar="RUN|ARCH|published", show_default=False,
         help="Architectures to start with: the front of another run, a name or file, or all published ones in the "
              "space; repeatable.")] = None,
+    calibrate: Annotated[str | None, typer.Option(
+        "--calibrate", metavar="RUN", autocompletion=_complete.runs, show_default=False,
+        help="Correct inherited losses by the trainings from scratch that nas rank left in a run, often the same one.")
+        ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Set an earlier search aside and start a new one.")] = False,
     ray: Annotated[str | None, typer.Option(
         "--ray", metavar="auto|ADDRESS|local", show_default=False,
@@ -79,7 +83,8 @@ def search(
     if ray is None and (concurrency is not None or cpus_per_trial != 1.0 or gpus_per_trial):
         raise InputError("--concurrency, --cpus-per-trial, --gpus-per-trial", "need a cluster; add --ray")
     options = {"objectives": objectives, "devices": devices, "max": most, "min": least, "trials": trials, "seed": seed,
-               "sampler": sampler, "limit": limit, "batch_size": batch_size, "race": race, "warm_start": warm_start}
+               "sampler": sampler, "limit": limit, "batch_size": batch_size, "race": race, "warm_start": warm_start,
+               "calibrate": calibrate}
     given = {name: value for name, value in options.items() if value is not None}
     cluster = None if ray is None else SearchCluster(ray, concurrency, cpus_per_trial, gpus_per_trial)
     request = SearchRequest.of(run, given, more, fresh, cluster)

@@ -13,6 +13,7 @@ from nas.core.fronts import FrontEntry, front, objectives_for
 from nas.core.measures import Limit, Measure, parse_limits
 from nas.core.pareto import as_costs
 from nas.core.run_dir import RunDir
+from nas.core.search_config import search_metrics
 from search_spaces import Fault, InputError
 from search_spaces.errors import Command, Option
 
@@ -66,7 +67,7 @@ def pick(run: RunDir, choice: Choice) -> tuple[SearchedRun, list[FrontEntry]]:
         InputError: there is no search, the selection is invalid, or nothing meets the limits; names the nearest.
     """
     choice.check()
-    limits = parse_limits(choice.max, choice.min, tasks.get(run.config().task).metrics)
+    limits = parse_limits(choice.max, choice.min, search_metrics(run.path, tasks.get(run.config().task)))
     searched = read_evaluated(run, choice.device, [limit.measure for limit in limits])
     if not searched.entries:
         raise InputError(str(run.path), "no architecture was fully evaluated within the limits of the search; resume "

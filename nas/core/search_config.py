@@ -16,6 +16,7 @@ from search_spaces import Fault, InputError
 from search_spaces.errors import Command, Option
 from search_spaces.files.reading import read_yaml
 
+CALIBRATED = "calibrated_loss"
 FREE = ("trials", "inputs")
 """What may change when a search is resumed, or is compared separately."""
 
@@ -39,6 +40,8 @@ class SearchConfig(BaseModel):
     batch_size: int | None = Field(None, ge=1, description="batch size of evaluations; null: a fast one")
     race: bool = Field(True, description="whether to stop evaluating clearly dominated architectures early")
     warm_start: tuple[str, ...] = Field((), description="architectures to start with: runs, architectures, published")
+    calibrate: str | None = Field(None, description="run whose trainings from scratch (nas rank) correct inherited "
+                                  "losses; adds the metric calibrated_loss, by default an objective instead of loss")
     inputs: dict[str, str] = Field(default_factory=dict, description="digests of the search's inputs; written by the "
                                                                      "search")
 
@@ -46,17 +49,21 @@ class SearchConfig(BaseModel):
         """The text of the config file."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
+    def metrics(self, task: Task) -> dict[str, bool]:
+        """The metrics of a trial, and whether more is better."""
+        return {**task.metrics, **({} if self.calibrate is None else {CALIBRATED: False})}
+
     def measures(self, task: Task) -> tuple[Measure, ...]:
         """The objectives. Raises InputError if there is no such measure, or none that has to be evaluated."""
-        measures = parse_all(self.objectives, task.metrics)
+        measures = parse_all(self.objectives, self.metrics(task))
         if not any(measure.is_quality for measure in measures):
             raise InputError(Option("objective"), "a search needs a quality objective besides costs; allowed: "
-                                          f"{', '.join(task.metrics)}")
+                                          f"{', '.join(self.metrics(task))}")
         return measures
 
     def limits(self, task: Task) -> tuple[Limit, ...]:
         """The limits. Raises InputError."""
-        return parse_limits(self.max, self.min, task.metrics)
+        return parse_limits(self.max, self.min, self.metrics(task))
 
     def all_devices(self, task: Task) -> tuple[str, ...]:
         """Every device that is named anywhere."""
@@ -87,6 +94,12 @@ def read_search(path: Path) -> SearchConfig:
     if not path.is_file():
         raise InputError(str(path.parent), f"has not been searched; run {Command('search', path.parent.name)}")
     return make_search(read_yaml(path), str(path))
+
+
+def search_metrics(run: Path, task: Task) -> dict[str, bool]:
+    """The metrics of the trials of a run's search, and whether more is better; those of its task if there is none."""
+    path = run / "search.yaml"
+    return read_search(path).metrics(task) if path.is_file() else dict(task.metrics)
 
 
 def make_search(settings: object, where: str) -> SearchConfig:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from nas.core.config import DataOptions, RunConfig, make_recipe, make_run_config
 from nas.core.picking import Choice
+from nas.core.training_budget import with_steps
 from nas.stages.retrain.config import retrain_recipe
 from nas.stages.retrain.request import RetrainRequest
 from supernet.train.recipe import Recipe
@@ -105,7 +106,7 @@ class PipelineConfig(_Part):
 
     def run_config(self) -> RunConfig:
         """What the training takes."""
-        return make_run_config(self.space, self.task, self.data, make_recipe(self.training))
+        return make_run_config(self.space, self.task, self.data, make_recipe(with_steps(self.training, self.space)))
 
     def all_steps(self) -> int:
         """Of the supernet's training and of a retraining after it."""

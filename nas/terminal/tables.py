@@ -20,7 +20,7 @@ from search_spaces import Architecture, InputError, SearchSpace, load_space, shi
 from search_spaces import registry as kinds
 from search_spaces.kind import ROLES
 from search_spaces.space.dimensions import Gene
-from supernet.train.recipe import Recipe
+from supernet.train.recipe import BUDGETS, Recipe
 
 if TYPE_CHECKING:  # they import torch, which most tables need not wait for
     from nas.core.costs import Cost
@@ -70,15 +70,18 @@ def blocks_table(rows: list[dict[str, Any]]) -> Table:
 
 def settings_data() -> list[dict[str, Any]]:
     """The settings of a training as plain data."""
-    return [{"name": name, "default": field.default, "help": field.description or ""}
-            for name, field in Recipe.model_fields.items()]
+    fields = [{"name": name, "default": field.default, "help": field.description or ""}
+              for name, field in Recipe.model_fields.items()]
+    after = 1 + list(Recipe.model_fields).index("steps")
+    budgets = [{"name": name, "default": None, "help": text} for name, text in BUDGETS.items()]
+    return [*fields[:after], *budgets, *fields[after:]]
 
 
 def settings_table(rows: list[dict[str, Any]]) -> Table:
     """The settings of a training for a terminal."""
     result = table("setting", "default", "what it is")
     for row in rows:
-        default = str(row["default"])
+        default = "" if row["default"] is None else str(row["default"])
         result.add_row(row["name"], default.lower() if isinstance(row["default"], bool) else default, row["help"])
     return result
 

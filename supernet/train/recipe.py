@@ -9,6 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from supernet.train.strategy import STRATEGIES
 
+BUDGETS = {
+    "passes": "forward and backward passes of the whole training, instead of steps",
+    "macs": "multiply-adds of all forward passes, such as 20T, instead of steps",
+}
+"""Settings of a supernet's training that are replaced by the steps they pay for (`nas.core.training_budget`)."""
+
 
 class Recipe(BaseModel):
     """Settings of one training. Two trainings with equal recipes, data and code give equal weights on a CPU."""

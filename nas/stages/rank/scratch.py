@@ -7,14 +7,13 @@ import shutil
 from pathlib import Path
 
 import torch
-from pydantic import BaseModel, field_validator
 
 from nas.core.evaluation import evaluator, place
+from nas.core.rankings import RESULT, read_result
 from nas.core.run_dir import write_json, write_text
 from nas.core.stopping import Stop, Stopped
 from nas.tasks.base import Prepared, Task
 from search_spaces import Architecture
-from search_spaces.files.reading import checked, read_json
 from supernet import Transformer
 from supernet.train.checkpoint import Checkpoints
 from supernet.train.fit import Observer, enough_memory, fit, less_memory
@@ -22,21 +21,7 @@ from supernet.train.recipe import Recipe
 from supernet.train.step import DivergedError, Trainer
 from supernet.train.strategy import Fixed
 
-RESULT = "result.json"
 SCHEMA_VERSION = 1
-
-
-class _Result(BaseModel):
-    """The fields that are read from `result.json`."""
-
-    metrics: dict[str, float | None]
-
-    @field_validator("metrics")
-    @classmethod
-    def _has_a_loss(cls, metrics: dict[str, float | None]) -> dict[str, float | None]:
-        if "loss" not in metrics:
-            raise ValueError("the loss is missing")
-        return metrics
 
 
 def train_plain(arch: Architecture, recipe: Recipe, folder: Path, task: Task, prepared: Prepared,
@@ -71,13 +56,3 @@ def train_plain(arch: Architecture, recipe: Recipe, folder: Path, task: Task, pr
                                  "steps": trainer.progress.step, "tokens": trainer.progress.tokens, "metrics": metrics})
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     return metrics
-
-
-def read_result(folder: Path) -> dict[str, float] | None:
-    """The metrics of a finished training; None if there is none. Raises InputError for a damaged file."""
-    path = folder / RESULT
-    if not path.is_file():
-        return None
-    remedy = "delete it to train this architecture again"
-    result = checked(_Result, read_json(path, remedy), str(path), remedy)
-    return {name: math.nan if value is None else value for name, value in result.metrics.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from optuna.trial import FrozenTrial, TrialState
@@ -36,7 +36,7 @@ def read_searched(run: RunDir, space: SearchSpace, task: Task) -> Searched | Non
     points = list(_points(trials, space, run))
     if not points:
         return None
-    qualities, costs = _measures(points, objectives, task)
+    qualities, costs = _measures(points, objectives, config.metrics(task))
     whole = [point for point in points if point.allowed and not point.estimated]
     places = {point.arch.key: i for i, point in enumerate(points)}
     fronts = {(quality.name, cost.name): [places[point.arch.key] for point in front(whole, (quality, cost))]
@@ -90,11 +90,11 @@ def marks(space: SearchSpace) -> dict[str, str]:
 
 
 def _measures(points: Sequence[Point], objectives: Sequence[Measure],
-              task: Task) -> tuple[list[Measure], list[Measure]]:
+              known: Mapping[str, bool]) -> tuple[list[Measure], list[Measure]]:
     """The qualities and the costs that every point has, objectives first."""
-    metrics = [Measure(name, maximise=more) for name, more in task.metrics.items()
+    metrics = [Measure(name, maximise=more) for name, more in known.items()
                if all(name in point.metrics for point in points)]
-    costs = [parse_measure(name, task.metrics) for name in points[0].costs
+    costs = [parse_measure(name, known) for name in points[0].costs
              if all(name in point.costs for point in points)]
 
     def first(measures: list[Measure]) -> list[Measure]:

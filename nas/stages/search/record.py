@@ -33,7 +33,7 @@ class SearchRecord:
         self.done = sum(map(_counts, self.study.finished))
         """Number of evaluated or failed trials; trials that violate a limit are not evaluated."""
         costs = [measure.name for measure in setup.prices.measures(setup.space.largest())]
-        self._table = TrialsTable(setup.run.path / "trials.csv", list(setup.task.metrics), costs,
+        self._table = TrialsTable(setup.run.path / "trials.csv", list(setup.config.metrics(setup.task)), costs,
                                   list(setup.space.genes))
 
     @property

@@ -15,9 +15,10 @@ from nas.core.measures import Limit
 from nas.core.measures.latency import latency_on
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir
-from nas.core.search_config import SearchConfig, changed, make_search, read_search
+from nas.core.search_config import CALIBRATED, SearchConfig, changed, make_search, read_search
 from nas.core.stopping import Stop, Stopped
 from nas.core.trials import saved_by_races
+from nas.stages.search.calibration import calibrate, usable
 from nas.stages.search.evaluations import Evaluations
 from nas.stages.search.feasibility import refuse_infeasible
 from nas.stages.search.front_progress import FrontProgress
@@ -101,11 +102,16 @@ def _begin(folder: RunDir, request: SearchRequest, progress: StageProgress) -> S
     refuse_infeasible(setup.space, setup.prices, setup.limits)
     progress.show(suggestions.feasibility)
     suggestions.feasibility.check(setup.space.name)
+    if setup.config.calibrate is not None:
+        usable(setup.config.calibrate, setup)
     suggestions.starts  # noqa: B018 - read now; the warm start may be the older search
     evaluations = Evaluations.of(folder.path, setup.conditions())
     if request.fresh:
         put_aside(folder, progress)
-    search = Search(setup, suggestions, evaluations)
+    calibration = calibrate(setup, evaluations, setup.evaluator)
+    if calibration is not None:
+        progress.note(calibration.summary())
+    search = Search(setup, suggestions, evaluations, calibration)
     if request.more is not None:
         search.n_trials = search.done + request.more
     search.record.start(search.n_trials)
@@ -122,7 +128,8 @@ def _config(folder: RunDir, request: SearchRequest, old: SearchConfig | None) ->
         raise InputError(str(folder.path), f"has not been searched; {Option('more')} resumes a search, "
                                            f"{Option('trials')} {request.more} starts one")
     latencies = [latency_on(device).name for device in request.settings.devices]
-    defaults = {"objectives": ("loss", *latencies)} if latencies else {}
+    quality = "loss" if request.settings.calibrate is None else CALIBRATED
+    defaults = {"objectives": (quality, *(latencies or ("params",)))}
     return make_search({**defaults, **request.given}, str(Command("search")))
 
 

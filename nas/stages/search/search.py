@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from nas.core.search_config import CALIBRATED
 from nas.core.stopping import Stop, Stopped
 from nas.core.trials import is_feasible
+from nas.stages.search.calibration import LossCorrection, calibrate
 from nas.stages.search.evaluations import Evaluations
 from nas.stages.search.evaluator import Evaluate, Evaluation, Race, replayed
 from nas.stages.search.record import SearchRecord
@@ -38,13 +40,15 @@ class Search:
     Args:
         suggestions: of the same setup.
         evaluations: what was evaluated before under the same conditions.
+        calibration: corrects inherited losses, if the search asks for it.
 
     Raises:
         InputError: a file of the search is damaged.
     """
 
-    def __init__(self, setup: SearchSetup, suggestions: Suggestions, evaluations: Evaluations) -> None:
-        self.setup, self.suggestions = setup, suggestions
+    def __init__(self, setup: SearchSetup, suggestions: Suggestions, evaluations: Evaluations,
+                 calibration: LossCorrection | None = None) -> None:
+        self.setup, self.suggestions, self.calibration = setup, suggestions, calibration
         self.record = SearchRecord(setup, evaluations)
         self.suggestions.resume(self.record.study)
         self.n_trials = setup.config.trials
@@ -58,7 +62,8 @@ class Search:
     @classmethod
     def open(cls, setup: SearchSetup) -> Search:
         """The search of a setup, started or resumed."""
-        return cls(setup, Suggestions(setup), Evaluations.of(setup.run.path, setup.conditions()))
+        evaluations = Evaluations.of(setup.run.path, setup.conditions())
+        return cls(setup, Suggestions(setup), evaluations, calibrate(setup, evaluations, setup.evaluator))
 
     @property
     def done(self) -> int:
@@ -109,17 +114,23 @@ class Search:
 
     def accept(self, proposal: Proposal, evaluation: Evaluation) -> FrozenTrial:
         """Record an evaluation."""
-        arch = proposal.arch
-        values = [evaluation.metrics.get(measure.kind, math.nan) if measure.is_quality
+        arch, metrics = proposal.arch, self._metrics(proposal.arch, evaluation)
+        values = [metrics.get(measure.kind, math.nan) if measure.is_quality
                   else self.setup.costs(arch)[measure.name] for measure in self.setup.objectives]
         reason = evaluation.reason or ("" if np.isfinite(values).all() else "a value is not finite")
         if reason:
             return self._announce(self.record.add(proposal.trial, arch, TrialState.FAIL, reason=reason))
         self.record.keep(arch, evaluation)
-        finished = self.record.add(proposal.trial, arch, TrialState.COMPLETE, values, metrics=evaluation.metrics,
+        finished = self.record.add(proposal.trial, arch, TrialState.COMPLETE, values, metrics=metrics,
                                    interval=evaluation.interval, seen=len(evaluation.losses))
         self._add_rival(finished)
         return self._announce(finished)
+
+    def _metrics(self, arch: Architecture, evaluation: Evaluation) -> dict[str, float]:
+        """The metrics of an evaluation, and its calibrated loss."""
+        if self.calibration is None or "loss" not in evaluation.metrics:
+            return evaluation.metrics
+        return {**evaluation.metrics, CALIBRATED: self.calibration(arch, evaluation.metrics["loss"])}
 
     def _announce(self, trial: FrozenTrial) -> FrozenTrial:
         self.on_trial(trial)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from nas import tasks
 from nas.core import evaluation as training
+from nas.core.rankings import read_trained
 from nas.core.run_dir import RunDir, digest
 from nas.core.run_prices import load_prices, profile_digest, profile_input
 from nas.core.search_config import SearchConfig
@@ -43,7 +45,14 @@ class SearchSetup:
         """Digests of everything that trials depend on beside the config."""
         profiles = {profile_input(name): profile_digest(name) or "" for name in config.all_devices(self.task)}
         return {"supernet.safetensors": digest(self.run.weights_path), "the data": self.prepared.fingerprint,
-                **profiles}
+                **profiles, **self._trained(config)}
+
+    def _trained(self, config: SearchConfig) -> dict[str, str]:
+        """The digest of the trainings from scratch that calibrate losses."""
+        if config.calibrate is None:
+            return {}
+        losses = [(each.arch.key, each.loss) for each in read_trained(RunDir.open(config.calibrate))]
+        return {f"the trainings of {config.calibrate}": hashlib.sha256(repr(losses).encode()).hexdigest()}
 
     @property
     def full(self) -> bool:

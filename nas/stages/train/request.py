@@ -9,6 +9,7 @@ from typing import Any
 from nas import tasks
 from nas.core.config import RunConfig, make_recipe, make_run_config
 from nas.core.evaluation import pick_device
+from nas.core.training_budget import with_steps
 from search_spaces import Fault, InputError, load_space
 from search_spaces.errors import Option
 from supernet.train.recipe import Recipe
@@ -24,7 +25,7 @@ class TrainRequest:
         space: a shipped space or a YAML file.
         run: the new run's name.
         data: where the data are, such as `{"train": "my.txt"}`; empty for the bundled sample data.
-        training: settings of the recipe, such as `{"steps": 2000}`.
+        training: settings of the recipe, such as `{"steps": 2000}`; `passes` or `macs` instead of steps give the cost.
         init: a subnet, or a finished run whose largest architecture it is; the supernet starts from it and learns
             from it.
         resume: the run to resume; everything above is then optional, and must agree with the run if given.
@@ -54,7 +55,8 @@ class TrainRequest:
     def new_config(self) -> RunConfig:
         """The config of a new run. Raises InputError with all faults."""
         assert self.space is not None and self.task is not None, "see __post_init__"
-        config = make_run_config(self.space, self.task, self.data, make_recipe(self.training), self.init)
+        config = make_run_config(self.space, self.task, self.data, make_recipe(with_steps(self.training, self.space)),
+                                 self.init)
         if config.init is not None and config.training.order_at:
             raise InputError("order_at", f"goes with fresh weights; the model of {Option('init')} is ordered before "
                                          "the first step")
@@ -69,7 +71,8 @@ class TrainRequest:
             where: the run's folder, for errors.
         """
         config = make_run_config(self.space or old.space, self.task or old.task, {**old.data, **self.data},
-                                 make_recipe(self.training, old.training), self.init or old.init)
+                                 make_recipe(with_steps(self.training, old.space, old.training), old.training),
+                                 self.init or old.init)
         faults = [Fault("", f"{difference}; to change it, start a new run") for difference in old.differences(config)]
         if faults:
             raise InputError(where, faults)
