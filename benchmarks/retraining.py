@@ -24,7 +24,7 @@ from nas.cli._settings import parse_settings
 from nas.core.evaluation import load_supernet, prepare, score
 from nas.core.fronts import read_front
 from nas.core.run_dir import RunDir
-from nas.core.subnet import Made, Subnet, SubnetFacts, write_subnet
+from nas.core.subnet import HistoryStep, Subnet, SubnetFacts, write_subnet
 from nas.costs import count
 from nas.stages.retrain.job import make_job, retrain
 from nas.stages.retrain.request import RetrainRequest
@@ -57,7 +57,7 @@ def extracted(run: RunDir, name: str, arch: Architecture, prepared: Prepared) ->
     model = extract(load_supernet(run, prepared.space), arch)
     metrics = score(model, arch, tasks.get(config.task), prepared, config.training, full=True)
     facts = SubnetFacts(key=arch.key, task=config.task, run=str(run.path), data=config.data, labels=prepared.labels,
-                  made=(Made(stage="extract", metrics=metrics),))
+                  made=(HistoryStep(stage="extract", metrics=metrics),))
     return write_subnet(folder, model, prepared.tokenizer, facts)
 
 
