@@ -86,12 +86,13 @@ def _own(module: nn.Module) -> Iterator[tuple[str, Product]]:
 class AttentionHeads:
     """The prunable heads of a block, as returned by its method `heads()`.
 
-    A kind whose module has that method has the dims `n_heads` and `n_kv_heads`.
+    A kind whose module has that method has the dims `n_heads` and `n_kv_heads`, or `n_kv_heads` and `queries`.
 
     Args:
         tensors: by name, the axis along which the heads of a tensor lie one after the other, and whether they are
             query heads (`n_heads`) or key and value heads (`n_kv_heads`).
         output: the name of the linear map that reads the outputs of the query heads.
+        grouped: whether the kind counts the queries of each key/value head instead of all query heads.
     """
 
     n_heads: int
@@ -99,9 +100,15 @@ class AttentionHeads:
     head_dim: int
     tensors: Mapping[str, tuple[int, bool]]
     output: str
+    grouped: bool = False
 
-    def inside(self, name: str) -> AttentionHeads:
+    def inside(self, name: str, grouped: bool = False) -> AttentionHeads:
         """The same, with names relative to an outer module."""
         return AttentionHeads(self.n_heads, self.n_kv_heads, self.head_dim,
                               {f"{name}.{tensor}": how for tensor, how in self.tensors.items()},
-                              f"{name}.{self.output}")
+                              f"{name}.{self.output}", grouped)
+
+    def dims(self, n_heads: int, n_kv_heads: int) -> dict[str, int]:
+        """The dims of a block with so many heads."""
+        return {"n_kv_heads": n_kv_heads,
+                **({"queries": n_heads // n_kv_heads} if self.grouped else {"n_heads": n_heads})}

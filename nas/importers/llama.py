@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nas.importers._base import Importer, ImportWishes, Link, NotExpressibleError, StockModel, same
-from nas.importers._building import assemble, stacked
+from nas.importers._building import BlockDims, assemble, stacked
 from nas.importers._config import THEIR_ACTIVATIONS, PretrainedSettings
 from search_spaces import Architecture
 from search_spaces.errors import Option, shown
@@ -14,6 +14,8 @@ from search_spaces.errors import Option, shown
 CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM",
            "qwen3": "Qwen3ForCausalLM"}
 MAPS = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "o_proj"}
+GROUPED = "grouped_queries"
+"""Field of written configs that only `read` knows: whether groups of queries are a block of their own."""
 FFN = {"up": "gate_proj", "gate": "up_proj", "down": "down_proj"}
 """Ours -> theirs: the map that is activated is our `up` and their gate."""
 
@@ -29,9 +31,10 @@ def read(config: PretrainedSettings, names: frozenset[str], wishes: ImportWishes
     _check_window(config, context, model_type)
     biases = _biases(config, model_type)
     mlp_bias = config.truth("mlp_bias", False) if model_type == "llama" else False
-    attention = {"n_heads": n_heads, "head_dim": config.number("head_dim", _head_dim(model_type, width, n_heads)),
-                 "n_kv_heads": config.number("num_key_value_heads", 8 if model_type == "mistral" else n_heads),
-                 "rotary_base": _base(config), "biases": biases, "qk_norm": model_type == "qwen3"}
+    attention = _attention(config, n_heads, config.number(
+        "num_key_value_heads", 8 if model_type == "mistral" else n_heads), {
+            "head_dim": config.number("head_dim", _head_dim(model_type, width, n_heads)),
+            "rotary_base": _base(config), "biases": biases, "qk_norm": model_type == "qwen3"})
     ffn = {"inner": config.number("intermediate_size"), "activation": config.activation("hidden_act", "silu"),
            "gated": True}
     tied = config.truth("tie_word_embeddings", False)
@@ -39,11 +42,20 @@ def read(config: PretrainedSettings, names: frozenset[str], wishes: ImportWishes
         family="lm", vocab_size=config.number("vocab_size"), context=context, width=width, embedding=("lookup", {}),
         head=("tied" if tied else "linear", {}), norm="rmsnorm", norm_eps=config.real("rms_norm_eps", 1e-6),
         placement="pre", positions="rotary", bias=mlp_bias,
-        decoder=stacked(("attention", attention), ("ffn", ffn), range(config.number("num_hidden_layers"))))
+        decoder=stacked(attention, ("ffn", ffn), range(config.number("num_hidden_layers"))))
     prefix = "model." if any(name.startswith("model.") for name in names) or not names else ""
     ignored = [f"{prefix}layers.{i}.self_attn.rotary_emb." for i in range(arch.depth)]
     return StockModel(arch, CLASSES[model_type], tuple(_links(arch, prefix, biases, mlp_bias)),
                       (*ignored, *(("lm_head.",) if tied else ())))
+
+
+def _attention(config: PretrainedSettings, n_heads: int, n_kv_heads: int, dims: dict[str, Any]) -> BlockDims:
+    """Groups of queries are stored by their key/value head, so that slices keep them together."""
+    if n_heads % n_kv_heads:
+        raise config.fault("num_key_value_heads", f"{n_kv_heads} does not divide num_attention_heads, {n_heads}")
+    if config.truth(GROUPED, n_kv_heads < n_heads):
+        return "grouped_attention", {**dims, "n_kv_heads": n_kv_heads, "queries": n_heads // n_kv_heads}
+    return "attention", {**dims, "n_heads": n_heads, "n_kv_heads": n_kv_heads}
 
 
 def _links(arch: Architecture, prefix: str, biases: str, mlp_bias: bool) -> Iterator[Link]:
@@ -108,10 +120,13 @@ def write(arch: Architecture, model_type: str) -> dict[str, Any]:
         raise NotExpressibleError("it is not a language model with RMSNorm")
     mixer, ffn = arch.decoder[0].mixer, arch.decoder[0].ffn
     biases = {"model": "all" if arch.bias else "none"}.get(str(mixer["biases"]), mixer["biases"])
+    grouped = mixer.kind == "grouped_attention"
+    n_heads = int(mixer["n_kv_heads"]) * int(mixer["queries"]) if grouped else mixer["n_heads"]
     return {
         "model_type": model_type, "architectures": [CLASSES[model_type]], "vocab_size": arch.vocab_size,
         "hidden_size": arch.width, "intermediate_size": ffn["inner"], "num_hidden_layers": arch.depth,
-        "num_attention_heads": mixer["n_heads"], "num_key_value_heads": mixer["n_kv_heads"],
+        "num_attention_heads": n_heads, "num_key_value_heads": mixer["n_kv_heads"],
+        GROUPED: grouped,
         "head_dim": mixer["head_dim"], "hidden_act": THEIR_ACTIVATIONS.get(str(ffn["activation"]), ffn["activation"]),
         "max_position_embeddings": arch.context, "rms_norm_eps": arch.norm_eps or 1e-6,
         "rope_theta": mixer["rotary_base"], "attention_bias": biases == "all", "mlp_bias": arch.bias,

@@ -26,6 +26,11 @@ OWN_HEADS = HEADS[:2]
 """The dims of attention in which every head has its own keys and values."""
 EVEN_HEADS = Rule(("head_dim", "positions"), lambda head_dim, positions: positions != "rotary" or head_dim % 2 == 0,
                   "rotary positions need an even head_dim")
+BIASES = Dim("biases", str, "which maps have a bias: as the whole model, all, queries, keys and values only, or none",
+             default="model", choices=("model", "all", "qkv", "none"), optional=True)
+QK_NORM = Dim("qk_norm", bool, "whether queries and keys are normalised", default=False, optional=True)
+ROTARY_BASE = Dim("rotary_base", float, "base of the wavelengths of rotary positions", default=1e4, least=2,
+                  optional=True)
 ATTENDS = ("width", "causal", "positions", "context", "bias")
 """The facts of everything that attends."""
 
@@ -87,10 +92,7 @@ KIND = Kind(
     paper="Vaswani et al. (2017), Attention Is All You Need, arXiv:1706.03762",
     dims=(
         *HEADS,
-        Dim("biases", str, "which maps have a bias: as the whole model, all, queries, keys and values only, or none",
-            default="model", choices=("model", "all", "qkv", "none"), optional=True),
-        Dim("qk_norm", bool, "whether queries and keys are normalised", default=False, optional=True),
-        Dim("rotary_base", float, "base of the wavelengths of rotary positions", default=1e4, least=2, optional=True),
+        BIASES, QK_NORM, ROTARY_BASE,
         Dim("relative_buckets", int, "buckets of distances with a learned score (T5); 0 for none", default=0, least=0,
             optional=True),
         Dim("relative_distance", int, "distance from which on the last bucket is used", default=128, optional=True),

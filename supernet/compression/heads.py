@@ -106,7 +106,7 @@ def without(model: Transformer, heads: Heads) -> Transformer:
         name, attention = known[path]
         kept = [head for head in range(attention.n_heads) if head not in gone]
         pairs = sorted({head * attention.n_kv_heads // attention.n_heads for head in kept})
-        dims[path] = {"n_heads": len(kept), "n_kv_heads": len(pairs)}
+        dims[path] = attention.dims(len(kept), len(pairs))
         for tensor, (axis, queries) in attention.tensors.items():
             full = f"{name}.{tensor}"
             heads_kept, n_heads = (kept, attention.n_heads) if queries else (pairs, attention.n_kv_heads)

@@ -10,6 +10,7 @@ from torch import Tensor
 from supernet.batch import Batch, Split
 from supernet.supernet import Supernet
 from supernet.train.ordering import order
+from supernet.train.ordering.bench import permuted
 from supernet.train.recipe import Recipe
 from supernet.train.step import Trainer
 from supernet.train.strategy import LargestFirst, Strategy
@@ -46,11 +47,11 @@ class Opening:
         if trainer.progress.step != self.step or not isinstance(trainer.model, Supernet):
             return
         order(trainer.model, calibration(trainer.data, trainer.recipe, trainer.device), trainer.recipe.order_score,
-              apply=lambda name, axis, entries: permute_state(trainer, name, axis, entries))
+              apply=lambda name, axis, span, entries: permute_state(trainer, name, axis, span, entries))
 
 
 @torch.no_grad()
-def permute_state(trainer: Trainer, stored: str, axis: int, entries: Tensor) -> None:
+def permute_state(trainer: Trainer, stored: str, axis: int, span: int, entries: Tensor) -> None:
     """Permute a stored tensor, and the averages and moments that a trainer keeps of it, in place.
 
     Muon keeps moments as matrices, whatever axes the tensor has; counts of steps are no moments.
@@ -62,4 +63,4 @@ def permute_state(trainer: Trainer, stored: str, axis: int, entries: Tensor) -> 
         name = name.partition("/")[2] if part == "adam" else name
         if name == stored and tensor.numel() == shape.numel():
             kept = tensor.view(shape)
-            kept.copy_(kept.index_select(axis, entries.to(kept.device)))
+            kept.copy_(permuted(kept, axis, span, entries))

@@ -21,7 +21,7 @@ from nas.importers import NotExpressibleError, StockModel, stock_models, stock_t
 from nas.stages.export.reading import label_names, special_ids
 from nas.stages.export.shipment import Inputs, Run, Shipment
 
-OURS = ("word_bias",)
+OURS = ("word_bias", "grouped_queries")
 """Fields of written configs that only our importers read."""
 NAMES = {"pad": "pad_token_id", "bos": "bos_token_id", "eos": "eos_token_id", "begin": "decoder_start_token_id"}
 
@@ -29,8 +29,7 @@ NAMES = {"pad": "pad_token_id", "bos": "bos_token_id", "eos": "eos_token_id", "b
 def write_stock(shipment: Shipment, folder: Path) -> dict[str, Any] | None:
     """Write config and weights of a stock class, and give the facts worth keeping; None if no class can hold it."""
     facts = shipment.subnet.facts
-    preferred = str(facts.made[0].settings.get("model_type", "")) if facts.made else ""
-    for importer, config, stock in stock_models(shipment.arch, preferred):
+    for importer, config, stock in stock_models(shipment.arch, facts.model_type):
         try:
             tensors = stock_tensors(shipment.model, importer, stock)
         except NotExpressibleError:

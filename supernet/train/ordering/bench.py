@@ -31,12 +31,14 @@ class UnitAxis(NamedTuple):
         unit: the index of the unit on its bench.
         piece: the name of the piece.
         block: consecutive entries that are one item: the axis has `block` times as many entries as there are items.
+        span: how many axes, from this one on, are taken as one.
     """
 
     unit: int
     piece: str
     axis: int
     block: int = 1
+    span: int = 1
 
 
 class UnitBench:
@@ -98,10 +100,16 @@ class UnitBench:
     def keeps(self, axes: Sequence[UnitAxis], order: Tensor, channels: Tensor | None = None) -> bool:
         """Whether the units give the same when these axes are permuted, and the hidden states by `channels`."""
         weights = dict(self.weights)
-        for unit, piece, axis, block in axes:
-            weights[unit, piece] = weights[unit, piece].index_select(axis, expand(order, block))
+        for unit, piece, axis, block, span in axes:
+            weights[unit, piece] = permuted(weights[unit, piece], axis, span, expand(order, block))
         after = self.outputs(weights, channels)
         return all(_equal(one, other) for one, other in zip(self.before, after))
+
+
+def permuted(tensor: Tensor, axis: int, span: int, entries: Tensor) -> Tensor:
+    """A tensor with the entries of an axis, or of `span` axes taken as one, in another order."""
+    flat = tensor.flatten(axis, axis + span - 1)
+    return flat.index_select(axis, entries.to(flat.device)).view(tensor.shape)
 
 
 def expand(order: Tensor, block: int) -> Tensor:

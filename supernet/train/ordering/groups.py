@@ -42,6 +42,7 @@ class TensorAxis(NamedTuple):
         tensor: its name in the unit's module.
         piece: which of the tensor's stored pieces it is.
         block: consecutive entries that are one item of the group.
+        span: how many axes, from this one on, are taken as one.
     """
 
     step: Step
@@ -49,6 +50,7 @@ class TensorAxis(NamedTuple):
     piece: int
     axis: int
     block: int = 1
+    span: int = 1
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def _clusters(steps: Iterable[Step]) -> Iterator[tuple[Step, ...]]:
 def _of_steps(steps: Sequence[Step], axes: Iterable[UnitAxis]) -> tuple[TensorAxis, ...]:
     pieces = {(i, piece.name): (step, entry.name, k) for i, step in enumerate(steps)
               for entry in unit_entries(step.unit) for k, piece in enumerate(entry.pieces)}
-    return tuple(TensorAxis(*pieces[unit, piece], axis, block) for unit, piece, axis, block in axes)
+    return tuple(TensorAxis(*pieces[unit, piece], *where) for unit, piece, *where in axes)
 
 
 class _Found(NamedTuple):
@@ -145,6 +147,11 @@ def _one_group(bench: UnitBench, name: str, sets: dict[str, tuple[UnitAxis, ...]
     """The group of a dim: alone, with a dim of the same size, inside the items of another, or around them."""
     size, mine = sizes[name], sets[name]
     others = [other for other in sets if other != name]
+    for other in others:  # each item of another dim may have its own order, where the axes follow each other
+        inside = tuple(axis._replace(axis=axis.axis - 1, span=2) for axis in mine)
+        if all(axis._replace(span=1) in sets[other] for axis in inside) and _all_keep(
+                bench, inside, orders(sizes[other] * size, sizes[other])):
+            return _Found(name, sizes[other] * size, inside, sizes[other])
     for axes in dict.fromkeys((mine, tuple(axis for axis in mine if axis.block == 1))):
         if axes and _all_keep(bench, axes, orders(size)):
             return _Found(name, size, axes)

@@ -15,12 +15,12 @@ from supernet.extraction import extract
 from supernet.filling import windows
 from supernet.store import WeightStore, store_name
 from supernet.supernet import Supernet
-from supernet.train.ordering.bench import expand
+from supernet.train.ordering.bench import expand, permuted
 from supernet.train.ordering.groups import AxisGroup, TensorAxis, find_groups
 from supernet.train.ordering.scores import score_groups, score_layers
 
-Apply = Callable[[str, int, Tensor], None]
-"""Permutes an axis of a stored tensor: its name, the axis, and the order of all entries."""
+Apply = Callable[[str, int, int, Tensor], None]
+"""Permutes an axis of a stored tensor: its name, the axis, how many axes count as one, and the order of all entries."""
 
 
 @dataclass(frozen=True)
@@ -85,28 +85,30 @@ def permute(net: WeightStore, groups: Sequence[AxisGroup], orders: Mapping[str, 
     for group in groups:
         for axis in group.axes:
             chosen = expand(orders[group.name], axis.block)
-            for name, place, first in _stored(net, axis):
-                whole = torch.arange(net.get_stored(name).shape[place])
-                whole[first : first + len(chosen)] = chosen + first
-                apply(name, place, whole)
+            for name, place, window in _stored(net, axis, len(chosen)):
+                shape = net.get_stored(name).shape[place : place + axis.span]
+                whole = torch.arange(shape.numel())
+                mine = whole.view(shape)[window].flatten().clone()
+                whole[mine] = mine[chosen]
+                apply(name, place, axis.span, whole)
 
 
-def _stored(net: WeightStore, axis: TensorAxis) -> Iterator[tuple[str, int, int]]:
-    """The stored tensors and axes that an axis belongs to, and where the slice begins: its own, and its core's."""
+def _stored(net: WeightStore, axis: TensorAxis, size: int) -> Iterator[tuple[str, int, tuple[slice, ...]]]:
+    """The stored tensors and axes that an axis belongs to, and the slice of these: its own, and its core's."""
     step = axis.step
     entry = next(entry for entry in net.entries(step.path, step.unit) if entry.name == axis.tensor)
     name, window = windows(net, step, entry)[axis.piece]
-    yield name, axis.axis, window[axis.axis].start
+    yield name, axis.axis, window[axis.axis : axis.axis + axis.span]
     core = entry.layout.core
     if core is not None and axis.axis == 1:
-        yield store_name(step.path, step.unit, core.right), 1 if core.transposed else 0, 0
+        yield store_name(step.path, step.unit, core.right), 1 if core.transposed else 0, (slice(0, size),)
 
 
 def permute_stored(net: WeightStore) -> Apply:
     """Permutes tensors of the store in place."""
     @torch.no_grad()
-    def apply(name: str, axis: int, entries: Tensor) -> None:
+    def apply(name: str, axis: int, span: int, entries: Tensor) -> None:
         tensor = net.get_stored(name)
-        tensor.copy_(tensor.index_select(axis, entries.to(tensor.device)))
+        tensor.copy_(permuted(tensor, axis, span, entries))
 
     return apply

@@ -18,17 +18,19 @@ from supernet.layout import TensorEntry
 from supernet.store import unit_entries
 from supernet.train.losses import label_loss, labelled
 from supernet.train.ordering.groups import WIDTH, AxisGroup
+from supernet.train.step import run_model
 from supernet.transformer import Transformer
 
 
 @dataclass(frozen=True)
 class AxisPlace:
-    """An axis of a group in a plain model: the parameter, its finer shape, and the axis of that."""
+    """An axis of a group in a plain model: the parameter, its finer shape, and the axis of that, or `span` axes."""
 
     parameter: str
     entry: TensorEntry
     axis: int
     block: int
+    span: int
 
     @property
     def owner(self) -> str:
@@ -55,7 +57,8 @@ class AxisPlace:
         return self._means(values.view(shape), self.inputs.index(self.axis))
 
     def _means(self, values: Tensor, axis: int) -> Tensor:
-        return values.movedim(axis, 0).reshape(values.shape[axis] // self.block, -1).mean(1)
+        flat = values.flatten(axis, axis + self.span - 1).movedim(axis, 0)
+        return flat.reshape(flat.shape[0] // self.block, -1).mean(1)
 
 
 Score = Callable[[Transformer, Mapping[str, Sequence[AxisPlace]], Sequence[Batch]], dict[str, Tensor]]
@@ -73,7 +76,7 @@ def score_groups(model: Transformer, groups: Iterable[AxisGroup], batches: Seque
 
 def _places(groups: Iterable[AxisGroup]) -> dict[str, list[AxisPlace]]:
     """Group -> where its axes are in the plain model. Tensors that are stored in parts are left out."""
-    return {group.name: [AxisPlace(f"{axis.step.path}.{axis.tensor}", entry, axis.axis, axis.block)
+    return {group.name: [AxisPlace(f"{axis.step.path}.{axis.tensor}", entry, axis.axis, axis.block, axis.span)
                          for axis in group.axes for entry in unit_entries(axis.step.unit)
                          if entry.name == axis.tensor and entry.layout.parts is None] for group in groups}
 
@@ -181,8 +184,7 @@ def score_layers(model: Transformer, batches: Sequence[Batch]) -> dict[str, floa
 
 
 def _run(model: Transformer, batch: Batch, outputs: Sequence[str] | None = None) -> Any:
-    inputs = (batch.tokens,) if batch.target is None else (batch.tokens, batch.target)
-    return model(*inputs, mask=batch.mask, target_mask=batch.target_mask, outputs=outputs)
+    return run_model(model, model.arch, batch, outputs)
 
 
 def _real(values: Tensor, batch: Batch) -> Tensor:
