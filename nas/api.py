@@ -35,14 +35,15 @@ if TYPE_CHECKING:
 Settings = Mapping[str, Any]
 
 
-def train(space: Name, task: str, run: Name, data: Settings | None = None, training: Settings | None = None, *,
+def train(space: Name, task: str | None, run: Name, data: Settings | None = None, training: Settings | None = None, *,
           init: Name | None = None, check: bool = True, workers: int = 1, ray: str = "local",
           console: Console | None = None) -> RunDir:
     """Train the supernet of a space, or resume a run.
 
     Args:
         space: a shipped space or a YAML file.
-        data: such as `{"train": "my.txt"}`; by default the bundled sample data.
+        task: None for that of `init`.
+        data: such as `{"train": "my.txt"}`; by default those of `init`, or the bundled sample data.
         training: such as `{"steps": 2000}`.
         init: a subnet or a finished run that the supernet starts from and that teaches it.
         check: whether to report rarely trained tensors and what a few more steps alone would gain.
@@ -132,16 +133,24 @@ def extract(run: Name, *, key: str | None = None, knee: bool = False, top: int |
 
 def retrain(subnet: Name, training: Settings | None = None, *, init: str = "inherit", teacher: Name = "supernet",
             distill: str | Sequence[str] | None = None, theseus: bool = False, out: Name | None = None,
+            task: str | None = None, data: Settings | None = None, run: Name | None = None,
             console: Console | None = None) -> Subnet:
-    """Retrain a subnet, with the supernet, another subnet or no model as teacher."""
+    """Retrain a subnet, with the supernet, another subnet or no model as teacher.
+
+    Args:
+        task: fine-tunes it for this task, with a new head if it needs one; for imported models.
+        data: of that task, such as `{"train": "my.tsv"}`; by default the bundled sample data.
+        run: the run that holds these data and the result; by default SUBNET-TASK.
+    """
     from nas.stages.retrain.request import RetrainRequest
-    from nas.stages.retrain.run import run
+    from nas.stages.retrain.run import run as stage
 
     losses = tuple(distill.split(",")) if isinstance(distill, str) else None if distill is None else tuple(distill)
     request = RetrainRequest(subnet=_name(subnet), init=init, teacher=_name(teacher), distill=losses, theseus=theseus,
-                             training=training or {}, out=None if out is None else _name(out))
+                             training=training or {}, out=None if out is None else _name(out), task=task,
+                             data=data or {}, run=None if run is None else _name(run))
     with _progress(console) as progress:
-        return run(request, progress).subnets[0].after
+        return stage(request, progress).subnets[0].after
 
 
 def compress(subnet: Name, technique: Settings, training: Settings | None = None, *, out: Name | None = None,
@@ -175,12 +184,12 @@ def import_model(source: str | os.PathLike[str], out: Name | None = None, *, hea
 
 
 def space_from(subnet: Name, out: Name | None = None, *, keep: Sequence[str] = (), least: float = 0.3,
-               classes: int | None = None) -> Path:
+               classes: int | None = None, uniform: bool = False) -> Path:
     """Write a search space around a model, whose largest architecture is the model, and return its file."""
     from nas.stages.space_from.request import SpaceFromRequest
     from nas.stages.space_from.run import run
 
-    return run(SpaceFromRequest(_name(subnet), _path(out), tuple(keep), least, classes)).path
+    return run(SpaceFromRequest(_name(subnet), _path(out), tuple(keep), least, classes, uniform)).path
 
 
 def export(subnet: Name, format: str, *, int8: bool = False, out: Name | None = None, length: int | None = None,

@@ -25,6 +25,8 @@ class Batch:
         target: (batch, m) ids the decoder reads, for seq2seq.
         mask: (batch, n), true for real tokens; None if all are real.
         target_mask: as `mask`, of the target.
+        types: (batch, n) token types, which tell the two texts of a pair apart; a model without token types ignores
+            them.
     """
 
     tokens: Tensor
@@ -32,6 +34,7 @@ class Batch:
     target: Tensor | None = None
     mask: Tensor | None = None
     target_mask: Tensor | None = None
+    types: Tensor | None = None
 
     @property
     def n_labels(self) -> int:
@@ -60,7 +63,7 @@ class Batch:
             return None if tensor is None else change(tensor)
 
         return Batch(change(self.tokens), change(self.labels), changed(self.target), changed(self.mask),
-                     changed(self.target_mask))
+                     changed(self.target_mask), changed(self.types))
 
 
 class Split(Protocol):

@@ -22,7 +22,7 @@ def import_model(
     head: Annotated[str | None, typer.Option(
         "--head", metavar="HEAD", show_default=False,
         help="Output of the model: lm, features (hidden states), pooler, masked_lm or classifier. Default: that of "
-             "the class in config.json.")] = None,
+             "the class in config.json; the pooler of an encoder without a head, if it has one.")] = None,
     context: Annotated[int | None, typer.Option(
         "--context", metavar="N", min=1, show_default=False,
         help="Longest sequence; default: that of the model.")] = None,
@@ -59,6 +59,8 @@ def space_from(
     classes: Annotated[int | None, typer.Option(
         "--classes", metavar="N", show_default=False,
         help="Replace the head of an encoder by a new classifier with N classes.")] = None,
+    uniform: Annotated[bool, typer.Option(
+        "--uniform", help="All layers of an architecture are alike, as stock classes of transformers need.")] = False,
     as_json: Json = False,
 ) -> None:
     """Write a search space around a model.
@@ -71,7 +73,7 @@ def space_from(
     from nas.stages.space_from.run import run
     from nas.stages.space_from.view import space_lines
 
-    result = run(SpaceFromRequest(subnet, Path(out) if out else None, tuple(keep or ()), least, classes))
+    result = run(SpaceFromRequest(subnet, Path(out) if out else None, tuple(keep or ()), least, classes, uniform))
     show_result(result.to_dict() if as_json else space_lines(result))
 
 
@@ -124,12 +126,21 @@ def retrain(
     name: Annotated[str, typer.Argument(
         metavar="SUBNET|RUN", autocompletion=_complete.runs_and_subnets, show_default=False,
         help="Folder of a subnet, or RUN/KEY with the beginning of its key; with --top a run.")],
+    task: Annotated[str | None, typer.Option(
+        "--task", metavar="TASK", show_default=False,
+        help="Fine-tune the subnet for another task, with a new head if it needs one; for imported models.")] = None,
+    data: Annotated[list[str] | None, typer.Option(
+        "--data", metavar="KEY=VALUE", show_default=False,
+        help="With --task: data option, such as train=FILE; repeatable. Default: the bundled sample data.")] = None,
+    run_name: Annotated[str | None, typer.Option(
+        "--run", metavar="NAME", show_default=False,
+        help="With --task: run that holds the data and the result; default SUBNET-TASK.")] = None,
     init: Annotated[str, typer.Option("--init", metavar="inherit|scratch",
                                       help="Initial weights: those of the subnet, or random ones.")] = "inherit",
     teacher: Annotated[str, typer.Option(
         "--teacher", metavar="supernet|none|SUBNET",
-        help="Teacher for distillation: the largest architecture of the supernet, none, or another "
-             "subnet.")] = "supernet",
+        help="Teacher for distillation: the largest architecture of the supernet (none if there is no supernet), "
+             "none, or another subnet.")] = "supernet",
     distill: Annotated[str | None, typer.Option(
         "--distill", metavar="LOSSES", show_default=False,
         help="Distillation losses, separated by commas: logits, features (hidden states of matching layers), attention "
@@ -155,11 +166,12 @@ def retrain(
         help="Trainings at once on the cluster; default: as many as fit.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Retrain a subnet with distillation from the supernet.
+    """Retrain a subnet with distillation from the supernet, or fine-tune it for another task.
 
     Ctrl-C stops it; rerun to resume.
 
     Example: [cyan]nas retrain first/7b9f --distill logits,features --set steps=500[/cyan]
+    Example: [cyan]nas retrain imported/minilm --task classification --data train=reviews.tsv[/cyan]
     """
     from nas.cli._settings import parse_settings
     from nas.stages.retrain.request import RetrainBestRequest, RetrainRequest
@@ -172,11 +184,14 @@ def retrain(
         raise InputError("--ray, --concurrency", "need several subnets; add --top")
     if top is not None and out is not None:
         raise InputError("--out", "names the folder of one result; it cannot be combined with --top")
+    if top is not None and (task is not None or data or run_name is not None):
+        raise InputError("--task, --data, --run", "are for one subnet; they cannot be combined with --top")
     losses, training = None if distill is None else tuple(distill.split(",")), parse_settings(settings or [], "--set")
     request: RetrainRequest | RetrainBestRequest
     if top is None:
         request = RetrainRequest(subnet=name, init=init, teacher=teacher, distill=losses, theseus=theseus,
-                                 training=training, out=out)
+                                 training=training, out=out, task=task, data=parse_settings(data or [], "--data"),
+                                 run=run_name)
     else:
         request = RetrainBestRequest(run=name, top=top, init=init, teacher=teacher, distill=losses, theseus=theseus,
                                      training=training, ray=ray, concurrency=concurrency)

@@ -22,10 +22,11 @@ def train(
         "--space", metavar="SPACE", autocompletion=_complete.spaces, show_default=False,
         help="A shipped space or a YAML file.")] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="TASK", show_default=False,
-                                             help="Task to train for.")] = None,
+                                             help="Task to train for; default: that of --init.")] = None,
     data: Annotated[list[str] | None, typer.Option(
         "--data", metavar="KEY=VALUE", show_default=False,
-        help="Data option, such as train=FILE; repeatable. Default: the bundled sample data.")] = None,
+        help="Data option, such as train=FILE; repeatable. Default: those of --init, or the bundled sample "
+             "data.")] = None,
     run: Annotated[str | None, typer.Option("--run", metavar="NAME", show_default=False,
                                             help="The new run's name; its folder is runs/NAME.")] = None,
     settings: Annotated[list[str] | None, typer.Option(

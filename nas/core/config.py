@@ -16,8 +16,13 @@ from supernet.train.recipe import Recipe
 
 FREE = ("device", "keep", "log_every")
 """Settings that may change when a run is resumed, because they do not affect the weights."""
-OF_SUPERNETS = ("strategy", "n_random", "distill", "order_at", "order_score")
+OF_SUPERNETS = ("strategy", "n_random", "distill", "distill_features", "order_at", "order_score")
 """Training settings that do not apply to a single architecture."""
+
+
+FINE_TUNING = Recipe(optimiser="adamw", lr=5e-5, final_lr=0.0, batch_size=32, steps=4000, warmup=400, weight_decay=0.01,
+                     beta2=0.999, distill_features=0.1)
+"""The defaults of runs that start from a trained model: those with which BERT and its relatives are fine-tuned."""
 
 
 def _data_as_text(value: Any) -> Any:

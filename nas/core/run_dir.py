@@ -70,11 +70,15 @@ class RunDir:
         self.path, self.name = folder_of_run(name), name
 
     @classmethod
-    def create(cls, name: str, config: RunConfig) -> RunDir:
-        """Create a run's folder with its config and space. Raises InputError if it exists or contains other files."""
+    def create(cls, name: str, config: RunConfig, text: str | None = None) -> RunDir:
+        """Create a run's folder with its config and space. Raises InputError if it exists or contains other files.
+
+        Args:
+            text: the space's YAML, if the config does not name a space.
+        """
         run = cls(name)
         run.check_free()
-        text = space_text(config.space)
+        text = space_text(config.space) if text is None else text
         run.path.mkdir(parents=True, exist_ok=True)
         with run.locked():
             run.check_free()  # another process may have created it

@@ -22,6 +22,7 @@ from nas.core.evaluation import prepare
 from nas.core.measures import Measure
 from nas.core.run_dir import ROOT, RunDir, known_runs, write_json
 from nas.tasks.base import Prepared
+from nas.tasks.tokenizer import parse_tokenizer
 from search_spaces import Architecture, InputError, load_architecture
 from search_spaces.errors import Option, did_you_mean
 from search_spaces.files.reading import checked, read_json, read_text
@@ -44,7 +45,7 @@ class HistoryStep(_Frozen):
         metrics: on the whole validation split.
     """
 
-    stage: Literal["import", "extract", "retrain", "compress"]
+    stage: Literal["import", "extract", "adapt", "retrain", "compress"]
     settings: dict[str, Any] = Field(default_factory=dict)
     metrics: dict[str, float | None] = Field(default_factory=dict)
 
@@ -101,6 +102,11 @@ class SubnetFacts(_Frozen):
         return bool(self.made) and self.made[0].stage == "import"
 
     @property
+    def model_type(self) -> str:
+        """The `model_type` of the checkpoint it was imported from; empty for a model of our own."""
+        return str(self.made[0].settings.get("model_type", "")) if self.imported else ""
+
+    @property
     def brings_tokenizer(self) -> bool:
         """Whether its tokenizer is a published one, which adds special tokens to a text itself."""
         return self.imported or bool(self.specials)
@@ -142,7 +148,7 @@ class Subnet:
         """Its tokenizer. Raises InputError if the file is missing, damaged or of another vocabulary."""
         path = self.path / TOKENIZER
         try:
-            tokenizer = Tokenizer.from_str(read_text(path, REMEDY))
+            tokenizer = parse_tokenizer(read_text(path, REMEDY))
         except InputError:
             raise
         except Exception as error:  # the library raises Exception itself

@@ -29,22 +29,23 @@ def assemble(*, family: str, vocab_size: int, context: int, width: int, embeddin
     facts = Facts(width=width, context=context, vocab_size=vocab_size, n_classes=n_classes, n_types=n_types,
                   causal=False, positions=positions, norm=norm, placement=placement, bias=bias,
                   sides=2 if family == "seq2seq" and share_inputs else 1, norm_eps=eps)
-    made = _block(embedding, facts)
+    made = make_block(embedding, facts)
     stacks = {name: _layers(stack, Facts(**{**facts.as_dict(), "causal": name == "decoder"}))  # type: ignore[arg-type]
               for name, stack in (("encoder", encoder), ("decoder", decoder)) if stack}
     return Architecture(family=family, vocab_size=vocab_size, context=context, width=width, embedding=made,
-                        head=_block(head, head_facts(facts, made)), n_classes=n_classes, n_types=n_types,
+                        head=make_block(head, head_facts(facts, made)), n_classes=n_classes, n_types=n_types,
                         positions=positions, norm=norm, placement=placement, bias=bias, share_inputs=share_inputs,
                         norm_eps=eps, **stacks)  # type: ignore[arg-type]
 
 
 def _layers(stack: dict[str, Any], facts: Facts) -> tuple[Layer, ...]:
-    mixer, ffn = _block(stack["mixer"], facts), _block(stack["ffn"], facts)
-    cross = _block(stack["cross"], facts) if stack["cross"] else None
+    mixer, ffn = make_block(stack["mixer"], facts), make_block(stack["ffn"], facts)
+    cross = make_block(stack["cross"], facts) if stack["cross"] else None
     return tuple(Layer(mixer=mixer, ffn=ffn, mixer_slot=slot, ffn_slot=slot, cross=cross) for slot in stack["slots"])
 
 
-def _block(block: BlockDims, facts: Facts) -> BlockConfig:
+def make_block(block: BlockDims, facts: Facts) -> BlockConfig:
+    """A canonical block; dims that are not given have their defaults."""
     kind = kinds.get(block[0])
     raw = {**{dim.name: dim.default for dim in kind.dims if dim.default is not None}, **block[1]}
     return canonical_block(kind.name, kind.resolve(raw, facts.as_dict()), facts)

@@ -43,10 +43,12 @@ class EncoderHeads:
     activation: str = ""
     pooling: str = "tanh"
 
-    def choose(self, config: PretrainedSettings, wanted: str | None) -> str:
-        """The head to import. Raises InputError."""
+    def choose(self, config: PretrainedSettings, wanted: str | None, names: frozenset[str]) -> str:
+        """The head to import; of a model without one the pooler, if the checkpoint has it. Raises InputError."""
         possible = ("features", *(("pooler",) if self.pooler else ()), "masked_lm", "classifier")
         head = config.head(wanted, self._endings(), possible)
+        if head == "features" and wanted is None and f"{self.prefixed(names, head)}{self.pooler}.weight" in names:
+            return "pooler"
         if head == "masked_lm":
             config.only("tie_word_embeddings", True)
         return head

@@ -24,7 +24,7 @@ PARTS = {"mixer.block.attend.q": "attention.query", "mixer.block.attend.k": "att
 def read(config: PretrainedSettings, names: frozenset[str], wishes: ImportWishes) -> StockModel:
     """The model of a config."""
     config.only("position_embedding_type", "absolute")
-    head = ALBERT_HEADS.choose(config, wishes.head)
+    head = ALBERT_HEADS.choose(config, wishes.head, names)
     width, rank = config.number("hidden_size", 4096), config.number("embedding_size", 128)
     if rank >= width:
         raise config.fault("embedding_size", f"{rank} is not less than the hidden_size {width}, which is not supported")

@@ -75,7 +75,7 @@ def read(config: PretrainedSettings, names: frozenset[str], wishes: ImportWishes
     config.only("position_embedding_type", "absolute")
     config.only("is_decoder", False)
     config.only("add_cross_attention", False)
-    head = known.heads.choose(config, wishes.head)
+    head = known.heads.choose(config, wishes.head, names)
     width = config.number(width_name, 768 if model_type != "electra" else 256)
     rank = config.number("embedding_size", 128) if model_type == "electra" else width
     if rank > width:

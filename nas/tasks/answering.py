@@ -21,6 +21,7 @@ class TrainedModel:
         specials: the ids of an imported model's special tokens, whose tokenizer adds them to texts by itself; None for
             a model with our own tokenizer.
         scale: mean and standard deviation of the labels that it was trained on, where it predicts a number.
+        paired: whether it was trained on pairs of texts.
     """
 
     where: str
@@ -29,6 +30,7 @@ class TrainedModel:
     labels: tuple[str, ...] = ()
     scale: tuple[float, float] | None = None
     specials: Mapping[str, int] | None = None
+    paired: bool = False
 
     @property
     def context(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ from nas.tasks.cache import Arrays, Encoded
 from nas.tasks.files import Row
 from nas.tasks.options import SPLITS, WHERE, Options, parse
 from nas.tasks.sources import Rows, read_splits, take_off, thin
-from nas.tasks.tokenizer import is_own, open_tokenizer, train_tokenizer
+from nas.tasks.tokenizer import BroughtTokenizer, is_own, open_tokenizer, train_tokenizer
 from search_spaces.architecture import Architecture
 from search_spaces.errors import Command, Fault, InputError
 from search_spaces.space.search_space import SearchSpace
@@ -40,6 +40,7 @@ class Prepared:
         scale: mean and standard deviation of the training labels, where a model predicts a number in units of these.
         notes: sentences the user should read.
         fingerprint: equal if and only if the encoded data are equal.
+        specials: the ids of the special tokens of a published tokenizer; empty for one of our own.
     """
 
     space: SearchSpace
@@ -51,6 +52,7 @@ class Prepared:
     notes: tuple[str, ...]
     fingerprint: str
     scale: tuple[float, float] | None = None
+    specials: Mapping[str, int] = field(default_factory=dict)
 
     def split(self, name: str) -> Split:
         """The split of that name: train, valid or test."""
@@ -81,10 +83,14 @@ class Task(ABC):
     """A text to try a model with."""
     roles: ClassVar[Row]
     """The columns it reads; each is an option that names its column."""
+    optional_roles: ClassVar[Row] = ()
+    """Columns that it reads after `roles` if the user names them."""
+    head: ClassVar[str] = ""
+    """The kind of head it needs; empty where every head of the family will do."""
     embedded_vocab: ClassVar[int]
+    """The maximum vocabulary size of the bundled data."""
     takes_tokenizer: ClassVar[bool] = False
     """Whether it can read texts with a published tokenizer."""
-    """The maximum vocabulary size of the bundled data."""
     metrics: ClassVar[Mapping[str, bool]]
     """What `evaluate` measures, and whether more of it is better."""
     from_loss: ClassVar[Mapping[str, Callable[[float], float]]] = {"loss": float}
@@ -105,7 +111,7 @@ class Task(ABC):
             InputError: wrong options or data, or a folder of other options.
         """
         self.check(space)
-        options = parse(data, self.roles, self.extras)
+        options = self.options(data)
         asked = {**data, "task": self.name, "seed": seed, "space.context": space.context}
         if options.vocab_size is None:
             asked["space.vocab_size"] = space.vocab_size
@@ -120,9 +126,13 @@ class Task(ABC):
 
         The bundled sample data are only checked for their options.
         """
-        options = parse(data, self.roles, self.extras)
+        options = self.options(data)
         if not options.embedded:
             self.labels(self._rows(options, seed, []))
+
+    def options(self, data: Mapping[str, str]) -> Options:
+        """The checked options of the data. Raises InputError."""
+        return parse(data, self.roles, self.extras, self.optional_roles)
 
     def _rows(self, options: Options, seed: int, notes: list[str]) -> Rows:
         """The usable rows of every split."""
@@ -137,12 +147,18 @@ class Task(ABC):
         notes: list[str] = []
         rows = self._rows(options, seed, notes)
         labels = self.labels(rows)
-        tokenizer = self._tokenizer(rows["train"], options, space, notes)
-        arrays = self.encode(rows, tokenizer, labels, space.context, notes)
-        found = Encoded(tokenizer, arrays, labels, tuple(notes), scale=self.scale(rows))
+        made = self._tokenizer(rows["train"], options, space, notes)
+        if isinstance(made, BroughtTokenizer):
+            tokenizer, specials = made.tokenizer, dict(made.specials)
+            arrays = self.encode_brought(rows, made, labels, space.context, notes)
+        else:
+            tokenizer, specials = made, {}
+            arrays = self.encode(rows, made, labels, space.context, notes)
+        found = Encoded(tokenizer, arrays, labels, tuple(notes), scale=self.scale(rows), specials=specials)
         return replace(found, fingerprint=cache.fingerprint(found))
 
-    def _tokenizer(self, rows: list[Row], options: Options, space: SearchSpace, notes: list[str]) -> Tokenizer:
+    def _tokenizer(self, rows: list[Row], options: Options, space: SearchSpace,
+                   notes: list[str]) -> Tokenizer | BroughtTokenizer:
         """A vocabulary of the given size, else of the space's, if the bundled data can fill it."""
         if options.tokenizer is not None:
             return self._brought(open_tokenizer(options.tokenizer), space)
@@ -153,15 +169,17 @@ class Task(ABC):
                          "the data option vocab_size changes it")
         return train_tokenizer(self.texts(rows), size, asked)
 
-    def _brought(self, tokenizer: Tokenizer, space: SearchSpace) -> Tokenizer:
+    def _brought(self, found: Tokenizer | BroughtTokenizer, space: SearchSpace) -> Tokenizer | BroughtTokenizer:
         """A tokenizer of the user's. Raises InputError if the task or the space cannot use it."""
-        if not self.takes_tokenizer and not is_own(tokenizer):
+        if not isinstance(found, BroughtTokenizer):
+            return found
+        if not self.takes_tokenizer:
             raise InputError(WHERE, [Fault("tokenizer", f"the task {self.name} uses tokenizers of its own only")])
-        largest = max(tokenizer.get_vocab().values(), default=0)
-        if not is_own(tokenizer) and largest >= space.vocab_size:
+        largest = max((*found.tokenizer.get_vocab().values(), *found.specials.values()), default=0)
+        if largest >= space.vocab_size:
             raise InputError(WHERE, [Fault("tokenizer", f"has tokens up to {largest:,}, the space a vocabulary of "
                                                         f"{space.vocab_size:,}")])
-        return tokenizer
+        return found
 
     def _prepared(self, encoded: Encoded, space: SearchSpace) -> Prepared:
         own = is_own(encoded.tokenizer)  # the table of a pretrained model may have more rows than there are tokens
@@ -173,7 +191,7 @@ class Task(ABC):
                         if name.startswith(f"{split}.")}
             splits[split] = self.open(of_split, space.context)
         return Prepared(space=fitted, tokenizer=encoded.tokenizer, labels=encoded.labels, notes=encoded.notes,
-                        fingerprint=encoded.fingerprint, scale=encoded.scale, **splits)
+                        fingerprint=encoded.fingerprint, scale=encoded.scale, specials=encoded.specials, **splits)
 
     # The contract of a task. Rows are tuples of texts in the order of `roles`.
 
@@ -216,6 +234,11 @@ class Task(ABC):
         raise InputError(trained.where, f"is a model for the task {self.name}; use {Command(self.command)}")
 
     # Optional overrides.
+
+    def encode_brought(self, rows: Rows, brought: BroughtTokenizer, labels: tuple[str, ...], context: int,
+                       notes: list[str]) -> Arrays:
+        """As `encode`, with a published tokenizer; only called if `takes_tokenizer`."""
+        return self.encode(rows, brought.tokenizer, labels, context, notes)
 
     def split_off(self, rows: Rows, seed: int) -> Rows:
         """Split missing splits off the training rows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class _Index(BaseModel):
     fingerprint: str
     vocab_size: int
     scale: tuple[float, float] | None = None
+    specials: dict[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Encoded:
     notes: tuple[str, ...]
     fingerprint: str = ""
     scale: tuple[float, float] | None = None
+    specials: Mapping[str, int] = field(default_factory=dict)
 
 
 def fingerprint(data: Encoded) -> str:
@@ -71,6 +73,7 @@ def write(folder: Path, options: Mapping[str, Any], encoded: Encoded) -> None:
     index = {
         "schema_version": VERSION, "options": dict(options), "labels": encoded.labels, "notes": encoded.notes,
         **({} if encoded.scale is None else {"scale": encoded.scale}),
+        **({"specials": dict(encoded.specials)} if encoded.specials else {}),
         "fingerprint": encoded.fingerprint, "vocab_size": encoded.tokenizer.get_vocab_size(),
         "sizes": {name: int(array.shape[0]) for name, array in sorted(encoded.arrays.items())},
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
@@ -102,7 +105,7 @@ def read(folder: Path, options: Mapping[str, Any]) -> Encoded | None:
     index = checked(_Index, data, str(path), remedy)
     _check_options(folder, dict(index.options), {**options}, index.vocab_size)
     tokenizer, arrays = _load(folder, index.files)
-    return Encoded(tokenizer, arrays, index.labels, index.notes, index.fingerprint, index.scale)
+    return Encoded(tokenizer, arrays, index.labels, index.notes, index.fingerprint, index.scale, index.specials)
 
 
 def _check_options(folder: Path, before: dict[str, Any], now: dict[str, Any], vocab_size: object) -> None:

@@ -15,7 +15,7 @@ from nas.tasks.answering import Answer, TrainedModel
 from nas.tasks.base import Prepared, Watch, unwatched
 from nas.tasks.embedded import passages
 from nas.tasks.files import Row
-from nas.tasks.labelled_texts import LabelledTexts, read_by
+from nas.tasks.labelled_texts import LabelledTexts, logits_of
 from nas.tasks.options import SPLITS, WHERE, Options
 from nas.tasks.scoring import summed_loss
 from nas.tasks.sources import Rows, take_off
@@ -39,8 +39,8 @@ class Classification(LabelledTexts):
     def must_stay(self, rows: Sequence[Row]) -> Collection[int]:
         """The first row of each class, so that training sees every class."""
         first: dict[str, int] = {}
-        for place, (_, label) in enumerate(rows):
-            first.setdefault(label.strip(), place)
+        for place, row in enumerate(rows):
+            first.setdefault(row[1].strip(), place)
         return first.values()
 
     def labels(self, rows: Rows) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ class Classification(LabelledTexts):
         Raises:
             InputError: there is only one, or another split has one that training does not have.
         """
-        seen = {split: {label for _, label in rows[split]} for split in SPLITS}
+        seen = {split: {row[1] for row in rows[split]} for split in SPLITS}
         if len(seen["train"]) < 2:
             says = f"the training rows have only the class {min(seen['train'])!r}; two or more are needed"
             raise InputError(WHERE, [Fault("label", says)])
@@ -62,7 +62,7 @@ class Classification(LabelledTexts):
     def targets(self, rows: Rows, split: str, labels: tuple[str, ...]) -> NDArray[Any]:
         """The numbers of the classes."""
         number = {label: i for i, label in enumerate(labels)}
-        return np.array([number[label] for _, label in rows[split]], dtype=np.int32)
+        return np.array([number[row[1]] for row in rows[split]], dtype=np.int32)
 
     @torch.no_grad()
     def evaluate(self, logits: Callable[[Batch], Tensor], prepared: Prepared, split: str, *, size: int,
@@ -93,7 +93,7 @@ class Classification(LabelledTexts):
         if len(labels) != known:
             raise InputError(trained.where, f"metrics.json lists {len(labels)} classes, the model has {known}; "
                                             "extract it again")
-        found = trained.model(read_by(trained, ids))[0].softmax(dim=-1)
+        found = logits_of(trained, text, ids).softmax(dim=-1)
         best = int(found.argmax())
         return Labelled(text, labels[best], float(found[best]))
 

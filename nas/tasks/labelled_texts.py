@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from numpy.typing import NDArray
@@ -19,17 +19,19 @@ from nas.tasks.options import SPLITS, WHERE, Options
 from nas.tasks.scoring import cut_note
 from nas.tasks.sources import Rows
 from nas.tasks.splits import BucketedSplit, Ragged
-from nas.tasks.tokenizer import BOS, encode, encode_whole, is_own
+from nas.tasks.tokenizer import BOS, EOS, BroughtTokenizer, encode
 from search_spaces.errors import Fault, InputError, Setting
 from search_spaces.space.search_space import SearchSpace
 from supernet.batch import Split
 
 
 class LabelledTexts(Task):
-    """Rows are a text and its label; a model gives one answer for each text."""
+    """Rows are a text and its label, or two texts and their label; a model gives one answer for each row."""
 
     family = "encoder"
+    head = "classifier"
     roles = ("text", "label")
+    optional_roles = ("pair",)
     first_space = "encoder-small"
     embedded_vocab = 4096
     takes_tokenizer = True
@@ -44,7 +46,7 @@ class LabelledTexts(Task):
             table = Setting("data", "format", "tsv")
             says = f"cannot detect the columns of {path}; give {table}, csv or jsonl, or a pattern"
             raise InputError(WHERE, [Fault("format", says)])
-        return read_rows(path, options, self.roles)
+        return read_rows(path, options, (*self.roles, *self.optional_roles)[:len(options.columns)])
 
     def check(self, space: SearchSpace) -> None:
         """Raises InputError unless the space has a classification head."""
@@ -55,41 +57,88 @@ class LabelledTexts(Task):
 
     def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
         """The rows without spaces around them. Raises InputError if a row has no label."""
-        n = sum(not label.strip() for _, label in rows)
+        n = sum(not row[1].strip() for row in rows)
         if n:
             raise InputError(WHERE, [Fault("label", f"{n:,} of {len(rows):,} rows of {split} have no label")])
-        return [(text.strip(), label.strip()) for text, label in rows]
+        return [tuple(cell.strip() for cell in row) for row in rows]
+
+    def texts(self, rows: list[Row]) -> Iterator[str]:
+        """Both texts of a pair."""
+        return (text for row in rows for text in _texts(row))
 
     def encode(self, rows: Rows, tokenizer: Tokenizer, labels: tuple[str, ...], context: int,
                notes: list[str]) -> Arrays:
-        """`<bos>` and the text: heads that pool the first token need a special token there."""
-        arrays: Arrays = {}
-        n_cut = 0
+        """`<bos>` and the text: heads that pool the first token need a special token there; `<eos>` inside a pair."""
+        read = {split: _own_pairs(tokenizer, rows[split], context) if self._paired(rows) else
+                _own_texts(tokenizer, rows[split], context) for split in SPLITS}
+        return self._arrays(rows, read, labels, context, notes)
+
+    def encode_brought(self, rows: Rows, brought: BroughtTokenizer, labels: tuple[str, ...], context: int,
+                       notes: list[str]) -> Arrays:
+        """Texts or pairs as the tokenizer's own template puts them together."""
+        read = {}
         for split in SPLITS:
-            texts, n = _encoded(tokenizer, [text for text, _ in rows[split]], context)
-            n_cut += n
-            tokens = Ragged.of(texts)
-            arrays[f"{split}.tokens"], arrays[f"{split}.offsets"] = tokens
+            found = brought.encoded([_texts(row) if self._paired(rows) else row[0] for row in rows[split]], context)
+            read[split] = [TextRead(each.ids, each.type_ids if self._paired(rows) else [], bool(each.overflowing))
+                           for each in found]
+        return self._arrays(rows, read, labels, context, notes)
+
+    def _paired(self, rows: Rows) -> bool:
+        return len(rows["train"][0]) > len(self.roles)
+
+    def _arrays(self, rows: Rows, read: Mapping[str, Sequence[TextRead]], labels: tuple[str, ...], context: int,
+                notes: list[str]) -> Arrays:
+        arrays: Arrays = {}
+        for split, texts in read.items():
+            arrays[f"{split}.tokens"], arrays[f"{split}.offsets"] = Ragged.of([text.ids for text in texts])
+            if self._paired(rows):
+                arrays[f"{split}.types"] = Ragged.of([text.types for text in texts]).ids
             arrays[f"{split}.labels"] = self.targets(rows, split, labels)
+        n_cut = sum(text.cut for texts in read.values() for text in texts)
         notes += cut_note(n_cut, sum(map(len, rows.values())), context)
         return arrays
 
     def open(self, arrays: Arrays, context: int) -> Split:
         """The texts in buckets."""
-        return BucketedSplit(Ragged(arrays["tokens"], arrays["offsets"]), arrays["labels"])
+        types = Ragged(arrays["types"], arrays["offsets"]) if "types" in arrays else None
+        return BucketedSplit(Ragged(arrays["tokens"], arrays["offsets"]), arrays["labels"], types=types)
 
     def reading(self, text: str) -> Iterator[str]:
         """The line of a `snippet` that makes the tokens of a text."""
         yield f'ids = [{BOS}, *tokenizer.encode("{text}").ids]    # {BOS}: where a text begins'
 
 
-def _encoded(tokenizer: Tokenizer, texts: list[str], context: int) -> tuple[list[list[int]], int]:
-    """What a model reads of each text, and how many of them were cut."""
-    if not is_own(tokenizer):
-        found = encode_whole(tokenizer, texts, context)
-        return found, sum(len(ids) == context for ids in found)
-    plain = list(encode(tokenizer, texts))
-    return [as_read(ids, context) for ids in plain], sum(len(ids) >= context for ids in plain)
+class TextRead(NamedTuple):
+    """What a model reads of a text or of a pair, the token types of a pair, and whether something was cut off."""
+
+    ids: list[int]
+    types: list[int]
+    cut: bool
+
+
+def _texts(row: Row) -> Row:
+    """The text of a row, or both."""
+    return row[:1] + row[2:]
+
+
+def _own_texts(tokenizer: Tokenizer, rows: list[Row], context: int) -> list[TextRead]:
+    found = encode(tokenizer, [row[0] for row in rows])
+    return [TextRead(as_read(ids, context), [], len(ids) >= context) for ids in found]
+
+
+def _own_pairs(tokenizer: Tokenizer, rows: list[Row], context: int) -> list[TextRead]:
+    pairs = zip(*(encode(tokenizer, list(texts)) for texts in zip(*map(_texts, rows))))
+    return [pair_as_read(first, second, context) for first, second in pairs]
+
+
+def pair_as_read(first: list[int], second: list[int], context: int) -> TextRead:
+    """The model input of two texts: `<bos>`, the first, `<eos>`, the second; the longer one is cut first."""
+    room = context - 2
+    most = max(room - min(len(first), len(second)), -(-room // 2))
+    n = min(len(first), most)
+    one, other = first[:n], second[:room - n]
+    ids = [BOS, *one, EOS, *other]
+    return TextRead(ids, [0] * (len(one) + 2) + [1] * len(other), len(ids) < len(first) + len(second) + 2)
 
 
 def as_read(text: list[int], context: int) -> list[int]:
@@ -97,6 +146,26 @@ def as_read(text: list[int], context: int) -> list[int]:
     return [BOS, *text[:context - 1]]
 
 
-def read_by(trained: TrainedModel, ids: list[int]) -> Tensor:
-    """(1, n) what a trained model reads of a text; the tokenizer of an imported one has added its own specials."""
-    return torch.tensor([as_read(ids, trained.context) if trained.specials is None else ids[:trained.context]])
+def logits_of(trained: TrainedModel, text: str, ids: list[int]) -> Tensor:
+    """What a trained model gives for a text; for a pair, whose texts are separated by a tab. Raises InputError.
+
+    The tokenizer of an imported model has added its own special tokens.
+    """
+    if not trained.paired:
+        read = as_read(ids, trained.context) if trained.specials is None else ids[:trained.context]
+        found: Tensor = trained.model(torch.tensor([read]))[0]
+        return found
+    first, tab, second = text.partition("\t")
+    if not tab:
+        raise InputError(trained.where, "is a model for pairs of texts; separate the two by a tab")
+    if trained.specials is None:
+        one, other = encode(trained.tokenizer, [first.strip(), second.strip()])
+        pair = pair_as_read(one, other, trained.context)
+        tokens, types = pair.ids, pair.types
+    else:
+        brought = BroughtTokenizer(trained.tokenizer, trained.specials)
+        encoding = brought.encoded([(first.strip(), second.strip())], trained.context)[0]
+        tokens, types = encoding.ids, encoding.type_ids
+    with_types = torch.tensor([types]) if trained.model.arch.n_types > 1 else None
+    paired: Tensor = trained.model(torch.tensor([tokens]), types=with_types)[0]
+    return paired

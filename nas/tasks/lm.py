@@ -21,7 +21,7 @@ from nas.tasks.options import SPLITS, WHERE, Options
 from nas.tasks.scoring import summed_loss
 from nas.tasks.sources import Rows, take_off, too_few
 from nas.tasks.splits import PackedSplit
-from nas.tasks.tokenizer import EOS, encode, end_token
+from nas.tasks.tokenizer import EOS, BroughtTokenizer, encode
 from search_spaces.architecture import Architecture
 from search_spaces.errors import Fault, InputError
 from supernet.batch import Batch, Split
@@ -96,6 +96,18 @@ class LanguageModelling(Task):
         """One stream per split: documents with end tokens between, before and after them."""
         return {f"{split}.stream": _stream(rows[split], tokenizer) for split in SPLITS}
 
+    def encode_brought(self, rows: Rows, brought: BroughtTokenizer, labels: tuple[str, ...], context: int,
+                       notes: list[str]) -> Arrays:
+        """The same with whole documents, because some published tokenizers put a token before every text."""
+        end = brought.special("eos", "ends a text")
+
+        def ended(text: str) -> list[int]:
+            ids: list[int] = brought.tokenizer.encode(text).ids
+            return ids if ids[-1:] == [end] else [*ids, end]
+
+        return {f"{split}.stream": np.array([end, *(i for (text,) in rows[split] for i in ended(text))], dtype=np.int32)
+                for split in SPLITS}
+
     def open(self, arrays: Arrays, context: int) -> Split:
         """The stream in windows."""
         return PackedSplit(arrays["stream"], context)
@@ -155,7 +167,7 @@ def _words(text: str) -> list[str]:
 def _stream(rows: list[Row], tokenizer: Tokenizer) -> NDArray[np.int32]:
     texts = [_lines(text) for (text,) in rows]
     encoded = encode(tokenizer, [line for lines in texts for line in lines])
-    parts = [np.array([end_token(tokenizer)], dtype=np.int32)]
+    parts = [np.array([EOS], dtype=np.int32)]
     for lines in texts:
         parts.extend(np.array(next(encoded), dtype=np.int32) for _ in lines)
         parts.append(parts[0])

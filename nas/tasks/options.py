@@ -45,17 +45,21 @@ class Options:
         return not self.paths and self.hf is None
 
 
-def parse(data: Mapping[str, str], roles: tuple[str, ...], extras: Mapping[str, tuple[str, ...]]) -> Options:
+def parse(data: Mapping[str, str], roles: tuple[str, ...], extras: Mapping[str, tuple[str, ...]],
+          optional: tuple[str, ...] = ()) -> Options:
     """Check what the command line gave.
 
     Args:
         roles: the columns the task reads; each is an option that names its column.
         extras: options of this task's embedded data, each with its allowed values; none means a number.
+        optional: columns that the task reads after the others if they are named.
 
     Raises:
         InputError: with every fault there is.
     """
-    faults = [*_unknown(data, roles, extras), *_misfits(data, roles, extras), *_values(data, extras)]
+    known = (*roles, *optional)
+    roles = (*roles, *(role for role in optional if role in data))
+    faults = [*_unknown(data, known, extras), *_misfits(data, roles, extras), *_values(data, extras)]
     pattern = _compiled(data.get("pattern"), roles, faults)
     if faults:
         raise InputError(WHERE, faults)

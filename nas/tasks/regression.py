@@ -17,7 +17,7 @@ from nas.tasks.answering import Answer, TrainedModel
 from nas.tasks.base import Prepared, Watch, unwatched
 from nas.tasks.embedded import passages
 from nas.tasks.files import Row
-from nas.tasks.labelled_texts import LabelledTexts, read_by
+from nas.tasks.labelled_texts import LabelledTexts, logits_of
 from nas.tasks.options import WHERE, Options
 from nas.tasks.sources import Rows, take_off
 from search_spaces.architecture import Architecture
@@ -42,7 +42,7 @@ class Regression(LabelledTexts):
     def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
         """The rows without spaces around them. Raises InputError if a label is not a finite number."""
         found = super().cleaned(rows, split, notes)
-        wrong = [label for _, label in found if _number(label) is None]
+        wrong = [row[1] for row in found if _number(row[1]) is None]
         if wrong:
             raise InputError(WHERE, [Fault("label", (
                 f"{len(wrong):,} of {len(rows):,} rows of {split} have a label that is not a finite number, such as "
@@ -51,7 +51,7 @@ class Regression(LabelledTexts):
 
     def labels(self, rows: Rows) -> tuple[str, ...]:
         """One output. Raises InputError if all training rows have the same number."""
-        if len({_number(label) for _, label in rows["train"]}) < 2:
+        if len({_number(row[1]) for row in rows["train"]}) < 2:
             says = f"the training rows have only the number {rows['train'][0][1]}; two or more are needed"
             raise InputError(WHERE, [Fault("label", says)])
         return ("label",)
@@ -93,7 +93,7 @@ class Regression(LabelledTexts):
         if trained.scale is None:
             raise InputError(trained.where, "metrics.json lacks the scale of the labels; extract it again")
         mean, deviation = trained.scale
-        output = trained.model(read_by(trained, ids)).item()
+        output = logits_of(trained, text, ids).item()
         return Predicted(text, mean + deviation * output)
 
 
@@ -119,7 +119,7 @@ def _number(label: str) -> float | None:
 
 
 def _numbers(rows: list[Row]) -> NDArray[np.float64]:
-    return np.array([float(label) for _, label in rows])
+    return np.array([float(row[1]) for row in rows])
 
 
 def _correlation(of: Callable[..., Any], found: NDArray[Any], wanted: NDArray[Any]) -> float:

@@ -60,7 +60,7 @@ class PackedSplit:
 
     def in_order(self, size: int, limit: int | None = None) -> Iterator[Batch]:
         """The windows from the start; the last one is padded."""
-        for windows in _batches(len(self), size, limit):
+        for windows in in_batches(len(self), size, limit):
             starts = windows * self.context
             ends = np.minimum(starts + self.context, len(self.stream) - 1)
             tokens, mask = _padded(self.stream, starts, ends, PAD)
@@ -98,10 +98,12 @@ class BucketedSplit:
         tokens: what the model reads, of each example.
         labels: the class of each example, or its number; None for seq2seq.
         targets: for seq2seq, the target with the token before it and the one after it.
+        types: the types of the tokens, where a model reads pairs of texts.
     """
 
-    def __init__(self, tokens: Ragged, labels: NDArray[Any] | None = None, targets: Ragged | None = None) -> None:
-        self.tokens, self.labels, self.targets = tokens, labels, targets
+    def __init__(self, tokens: Ragged, labels: NDArray[Any] | None = None, targets: Ragged | None = None,
+                 types: Ragged | None = None) -> None:
+        self.tokens, self.labels, self.targets, self.types = tokens, labels, targets, types
         self._lengths = tokens.lengths if targets is None else np.maximum(tokens.lengths, targets.lengths - 1)
         self._order: tuple[tuple[int, int, int], Ints] | None = None
 
@@ -132,20 +134,21 @@ class BucketedSplit:
 
     def in_order(self, size: int, limit: int | None = None) -> Iterator[Batch]:
         """The examples as they came."""
-        for rows in _batches(len(self), size, limit):
+        for rows in in_batches(len(self), size, limit):
             yield self._rows(rows)
 
     def _rows(self, rows: Ints) -> Batch:
         tokens, mask = self.tokens.take(rows)
         if self.targets is None:
             assert self.labels is not None
-            return Batch(tokens=tokens, labels=_tensor(self.labels[rows]), mask=mask)
+            types = None if self.types is None else self.types.take(rows, 0)[0]
+            return Batch(tokens=tokens, labels=_tensor(self.labels[rows]), mask=mask, types=types)
         target, target_mask = self.targets.take(rows, drop=1)
         labels, _ = self.targets.take(rows, IGNORE, skip=1)
         return Batch(tokens=tokens, labels=labels, target=target, mask=mask, target_mask=target_mask)
 
 
-def _batches(n: int, size: int, limit: int | None) -> Iterator[Ints]:
+def in_batches(n: int, size: int, limit: int | None) -> Iterator[Ints]:
     """n places, or a fair sample of `limit`, always the same one and part of every larger one; in their order."""
     places = np.arange(n) if limit is None or limit >= n else np.sort(_rng(0, 0).permutation(n)[:limit])
     for first in range(0, len(places), size):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Encoding, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from nas.tasks.options import WHERE
 from search_spaces.errors import Fault, InputError, Setting
-from search_spaces.files.reading import read_text
+from search_spaces.files.reading import read_table, read_text
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
@@ -19,8 +20,11 @@ _AT_ONCE = 20_000
 """Texts encoded in one call: enough to keep the threads busy, few enough to hold in memory."""
 
 
+FACTS = "metrics.json"
+"""The file of a subnet's folder that has the ids of its special tokens."""
 _NAMES = {"pad": ("[PAD]", "<pad>", "<|pad|>"), "bos": ("[CLS]", "<s>", "<bos>", "<|begin_of_text|>", "<|im_start|>"),
-          "eos": ("[SEP]", "</s>", "<eos>", "<|end_of_text|>", "<|im_end|>", "<|endoftext|>")}
+          "eos": ("[SEP]", "</s>", "<eos>", "<|end_of_text|>", "<|im_end|>", "<|endoftext|>"),
+          "mask": ("[MASK]", "<mask>")}
 """Special tokens of published tokenizers."""
 
 
@@ -38,35 +42,64 @@ def brought_specials(tokenizer: Tokenizer) -> dict[str, int]:
     return {ours: i for ours, i in found.items() if i is not None}
 
 
-def end_token(tokenizer: Tokenizer) -> int:
-    """The id that ends a document. Raises InputError if a published tokenizer has none."""
-    if is_own(tokenizer):
-        return EOS
-    found = brought_specials(tokenizer).get("eos")
-    if found is None:
-        known = ", ".join(_NAMES["eos"])
-        raise InputError(WHERE, [Fault("tokenizer", f"has no token that ends a text; known: {known}")])
+@dataclass(frozen=True)
+class BroughtTokenizer:
+    """A published tokenizer, which adds special tokens to a text itself.
+
+    Args:
+        specials: the ids of its special tokens, as far as they are known: pad, bos, eos, mask, and begin of a decoder.
+    """
+
+    tokenizer: Tokenizer
+    specials: Mapping[str, int]
+
+    def special(self, name: str, purpose: str) -> int:
+        """The id of a special token. Raises InputError if there is none."""
+        found = self.specials.get(name)
+        if found is None:
+            known = f"; known: {', '.join(_NAMES[name])}" if name in _NAMES else "; give an imported model's folder"
+            raise InputError(WHERE, [Fault("tokenizer", f"has no token that {purpose}{known}")])
+        return found
+
+    def encoded(self, texts: Sequence[str | tuple[str, ...]], context: int) -> list[Encoding]:
+        """Texts, or pairs of texts, with special tokens; long ones are cut before these, the longer of a pair first."""
+        cut = parse_tokenizer(self.tokenizer.to_str())
+        cut.enable_truncation(context)
+        return [each for start in range(0, len(texts), _AT_ONCE)
+                for each in cut.encode_batch(list(texts[start:start + _AT_ONCE]))]
+
+
+def parse_tokenizer(text: str) -> Tokenizer:
+    """A tokenizer from its file. Some published ones pad and truncate all texts, which is left to batches here.
+
+    Raises:
+        Exception: the text is not a tokenizer; the library has no class of its own for that.
+    """
+    found = Tokenizer.from_str(text)
+    found.no_padding()
+    found.no_truncation()
     return found
 
 
-def open_tokenizer(path: str) -> Tokenizer:
+def open_tokenizer(path: str) -> Tokenizer | BroughtTokenizer:
     """The tokenizer of a subnet's folder, or of a tokenizer.json. Raises InputError."""
     file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
     text = read_text(file, "give a subnet's folder or a tokenizer.json")
     try:
-        return Tokenizer.from_str(text)
+        found = parse_tokenizer(text)
     except Exception as error:  # the library raises Exception itself
         raise InputError(str(file), f"is not a tokenizer ({error})") from None
+    if is_own(found):
+        return found
+    return BroughtTokenizer(found, {**brought_specials(found), **_listed_specials(file.parent / FACTS)})
 
 
-def encode_whole(tokenizer: Tokenizer, texts: Sequence[str], context: int) -> list[list[int]]:
-    """Texts with the special tokens that a published tokenizer adds; the last token stays when a text is cut."""
-    found = []
-    for start in range(0, len(texts), _AT_ONCE):
-        for encoding in tokenizer.encode_batch(list(texts[start:start + _AT_ONCE])):
-            ids = list(encoding.ids)
-            found.append(ids if len(ids) <= context else [*ids[:context - 1], ids[-1]])
-    return found
+def _listed_specials(path: Path) -> dict[str, int]:
+    """The ids of special tokens in a subnet's facts; empty where there are none."""
+    if not path.is_file():
+        return {}
+    listed = read_table(path, "give a subnet's folder or a tokenizer.json").get("specials")
+    return {str(name): i for name, i in listed.items() if type(i) is int} if isinstance(listed, dict) else {}
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int, asked: str) -> Tokenizer:

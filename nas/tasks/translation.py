@@ -13,14 +13,14 @@ from torch import Tensor
 from nas.tasks.answering import Answer, TrainedModel
 from nas.tasks.base import Prepared, Task, Watch, unwatched
 from nas.tasks.cache import Arrays
-from nas.tasks.decoding import greedy, most_written, texts_of
+from nas.tasks.decoding import Ends, greedy, most_written, texts_of
 from nas.tasks.files import Row, format_of, lines_of, read_rows, read_text
 from nas.tasks.numbers import number_pairs
 from nas.tasks.options import SPLITS, WHERE, Options
 from nas.tasks.scoring import cut_note, n_right, summed_loss
 from nas.tasks.sources import Rows
 from nas.tasks.splits import BucketedSplit, Ragged
-from nas.tasks.tokenizer import BOS, EOS, encode
+from nas.tasks.tokenizer import BOS, EOS, BroughtTokenizer, encode
 from search_spaces.architecture import Architecture
 from search_spaces.errors import Fault, InputError
 from supernet.batch import Batch, Split
@@ -34,6 +34,7 @@ class Translation(Task):
     family = "seq2seq"
     title, first_space, command, sample = "Translation model", "seq2seq-small", "translate", "a sentence"
     roles = ("source", "target")
+    takes_tokenizer = True
     extras = {"direction": ("de-en", "en-de"), "size": ()}
     embedded_vocab = 256  # stems and endings; more would be whole numbers learnt by heart
     metrics = {"loss": False, "accuracy": True, "bleu": True, "exact_match": True}
@@ -82,13 +83,23 @@ class Translation(Task):
         arrays: Arrays = {}
         n_cut = 0
         for split in SPLITS:
-            sources = list(encode(tokenizer, [source for source, _ in rows[split]]))
-            targets = list(encode(tokenizer, [target for _, target in rows[split]]))
+            sources, targets = (list(encode(tokenizer, list(texts))) for texts in zip(*rows[split]))
             n_cut += sum(len(ids) >= context for ids in (*sources, *targets))
-            source = Ragged.of([as_read(ids, context) for ids in sources])
-            target = Ragged.of([[BOS, *ids[:context - 1], EOS] for ids in targets])
-            arrays[f"{split}.source"], arrays[f"{split}.source_offsets"] = source
-            arrays[f"{split}.target"], arrays[f"{split}.target_offsets"] = target
+            arrays |= _arrays(split, [as_read(ids, context) for ids in sources],
+                              [[BOS, *ids[:context - 1], EOS] for ids in targets])
+        notes += cut_note(n_cut, 2 * sum(map(len, rows.values())), context)
+        return arrays
+
+    def encode_brought(self, rows: Rows, brought: BroughtTokenizer, labels: tuple[str, ...], context: int,
+                       notes: list[str]) -> Arrays:
+        """Both texts with the special tokens of the tokenizer, and before the target what a decoder begins with."""
+        arrays: Arrays = {}
+        n_cut, begin = 0, brought.special("begin", "a decoder begins with")
+        brought.special("eos", "ends a text")
+        for split in SPLITS:
+            sources, targets = (brought.encoded(list(texts), context) for texts in zip(*rows[split]))
+            n_cut += sum(bool(each.overflowing) for each in (*sources, *targets))
+            arrays |= _arrays(split, [each.ids for each in sources], [[begin, *each.ids] for each in targets])
         notes += cut_note(n_cut, 2 * sum(map(len, rows.values())), context)
         return arrays
 
@@ -105,6 +116,7 @@ class Translation(Task):
         With `full`, generation is scored: BLEU (0 to 100, of decoded texts) and the fraction of exact matches.
         """
         total, right, n = 0.0, 0, 0
+        ends = Ends(prepared.specials["begin"], prepared.specials["eos"]) if prepared.specials else Ends()
         written: list[str] = []
         wanted: list[str] = []
         for batch in prepared.split(split).in_order(size, limit):
@@ -114,8 +126,8 @@ class Translation(Task):
             right += n_right(found, batch.labels)
             n += batch.n_labels
             if full:
-                written += texts_of(greedy(logits, batch, prepared.space.context), prepared.tokenizer)
-                wanted += texts_of(batch.labels, prepared.tokenizer)
+                written += texts_of(greedy(logits, batch, prepared.space.context, ends), prepared.tokenizer, ends)
+                wanted += texts_of(batch.labels, prepared.tokenizer, ends)
         scores = {"loss": total / n, "accuracy": right / n}
         return {**scores, **_scores(written, wanted)} if full else scores
 
@@ -148,6 +160,12 @@ class Translated(Answer):
     def line(self) -> str:
         """The translation."""
         return self.translation
+
+
+def _arrays(split: str, sources: list[list[int]], targets: list[list[int]]) -> Arrays:
+    source, target = Ragged.of(sources), Ragged.of(targets)
+    return {f"{split}.source": source.ids, f"{split}.source_offsets": source.offsets,
+            f"{split}.target": target.ids, f"{split}.target_offsets": target.offsets}
 
 
 def as_read(source: list[int], context: int) -> list[int]:

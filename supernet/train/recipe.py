@@ -32,6 +32,9 @@ class Recipe(BaseModel):
     distill: float = Field(0.5, ge=0, le=1, description=(
         "weight of soft targets in the loss: the largest architecture's in the loss of the others, or those of the "
         "model that a run starts from"))
+    distill_features: float = Field(0.0, ge=0, description=(
+        "weight of hidden states in the loss of runs that start from a trained model: 1 - cos to the states of that "
+        "model"))
     layerdrop: float = Field(0.0, ge=0, lt=1, description="layer dropout rate during training")
     order_at: float = Field(0.0, ge=0, lt=1, description=(
         "share of the steps that train the largest architecture alone; then channels are ordered by importance and all "

@@ -96,6 +96,10 @@ class SoftTeacher(Protocol):
     def tell(self, batch: Batch, recipe: Recipe, outputs: Sequence[str]) -> dict[str, Any]:
         """What it makes of a batch, by the names of `Transformer.forward`."""
 
+    def feature_loss(self, arch: Architecture, mine: Sequence[Tensor], theirs: Sequence[Tensor],
+                     batch: Batch) -> Tensor:
+        """How far the hidden states of an architecture are from its own."""
+
 
 @dataclass
 class Trainer:
@@ -179,15 +183,16 @@ class Trainer:
         """Add the gradients of all architectures on one batch; returns their losses."""
         if self.lesson is not None:
             return self._learn(self.lesson, archs[0], batch, n_labels)
-        found, targets = [], self._taught(batch)
+        found, told = [], self._told(batch)
+        targets = self._targets(told["logits"], batch) if told else None
         for arch in archs:
-            predicted, own = self._predicted(arch, batch)
-            logits, labels = labelled(predicted, batch.labels)
+            predicted = self._predicted(arch, batch, "features" in told)
+            logits, labels = labelled(predicted["logits"], batch.labels)
             if targets is None:
                 loss = label_loss(logits, labels, self.recipe.label_smoothing)
             else:
                 loss = soft_loss(logits, targets)
-            total = loss if own is None else loss + len(labels) * own
+            total = loss + len(labels) * self._added(arch, predicted, told, batch)
             (total / (n_labels * len(archs))).backward()  # type: ignore[no-untyped-call]
             found.append(loss.detach().cpu().double() / n_labels)
             if targets is None and len(archs) > 1:
@@ -195,12 +200,26 @@ class Trainer:
             del predicted, logits, loss, total  # before the next forward pass needs the memory
         return torch.stack(found)
 
-    def _taught(self, batch: Batch) -> Tensor | None:
-        """The targets that a frozen teacher sets for a batch; None without one."""
+    def _told(self, batch: Batch) -> dict[str, Any]:
+        """What a frozen teacher makes of a batch; empty without one."""
         if self.teacher is None:
-            return None
-        logits, labels = labelled(self.teacher.tell(batch, self.recipe, ("logits",))["logits"], batch.labels)
+            return {}
+        wanted = ("logits", "features") if self.recipe.distill_features else ("logits",)
+        return self.teacher.tell(batch, self.recipe, wanted)
+
+    def _targets(self, predicted: Tensor, batch: Batch) -> Tensor:
+        """The targets that a teacher's logits set for a batch."""
+        logits, labels = labelled(predicted, batch.labels)
         return soft_targets(logits, labels, self.recipe.distill, self.recipe.label_smoothing)
+
+    def _added(self, arch: Architecture, predicted: Mapping[str, Any], told: Mapping[str, Any],
+               batch: Batch) -> Tensor | float:
+        """What blocks of an architecture, and a teacher's hidden states, add to its mean loss."""
+        added: Tensor | float = predicted.get("aux_loss", 0.0)
+        if "features" in told and self.teacher is not None:
+            loss = self.teacher.feature_loss(arch, predicted["features"], told["features"], batch)
+            added = added + self.recipe.distill_features * loss
+        return added
 
     def _learn(self, lesson: Lesson, arch: Architecture, batch: Batch, n_labels: int) -> Tensor:
         """Add the gradients of a lesson on one batch; returns the losses of its parts."""
@@ -214,12 +233,13 @@ class Trainer:
         found: Tensor = predict(self.model, arch, batch, self.recipe)
         return found
 
-    def _predicted(self, arch: Architecture, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """The logits of an architecture on a batch, and what its blocks add to the mean loss, if any does."""
-        if not adds_loss(arch):
-            return self.logits(arch, batch), None
-        found = predict(self.model, arch, batch, self.recipe, ("logits", "aux_loss"))
-        return found["logits"], found["aux_loss"]
+    def _predicted(self, arch: Architecture, batch: Batch, features: bool) -> dict[str, Any]:
+        """The logits of an architecture on a batch, its hidden states if wanted, and the loss of its blocks if any."""
+        more = (*(("features",) if features else ()), *(("aux_loss",) if adds_loss(arch) else ()))
+        if not more:
+            return {"logits": self.logits(arch, batch)}
+        found: dict[str, Any] = predict(self.model, arch, batch, self.recipe, ("logits", *more))
+        return found
 
     def _reduced(self, losses: Tensor) -> tuple[float, Tensor]:
         """Sum gradients and losses over the workers and clip; returns the norm before clipping."""
@@ -338,7 +358,7 @@ def in_bf16(recipe: Recipe, device: torch.device) -> bool:
 def run_model(model: nn.Module, arch: Architecture, batch: Batch, outputs: Sequence[str] | None = None) -> Any:
     """The logits (or `outputs`) of an architecture on a batch, in the supernet or in its own plain model."""
     inputs = (batch.tokens,) if batch.target is None else (batch.tokens, batch.target)
-    masks = {"mask": batch.mask, "target_mask": batch.target_mask}
+    others = {"mask": batch.mask, "target_mask": batch.target_mask, "types": batch.types if arch.n_types > 1 else None}
     if isinstance(model, Supernet):
-        return model(arch, *inputs, **masks, outputs=outputs)
-    return model(*inputs, **masks, arch=arch, outputs=outputs)
+        return model(arch, *inputs, **others, outputs=outputs)
+    return model(*inputs, **others, arch=arch, outputs=outputs)

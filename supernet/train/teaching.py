@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from search_spaces.architecture import Architecture
@@ -60,6 +61,21 @@ class Teacher:
         """Its outputs for a batch."""
         found: dict[str, Any] = predict(self.model, self.model.arch, batch, recipe, outputs)
         return found
+
+
+    def feature_loss(self, arch: Architecture, mine: Sequence[Tensor], theirs: Sequence[Tensor],
+                     batch: Batch) -> Tensor:
+        """The mean 1 - cos of hidden states after matching layers, over real tokens.
+
+        Slices of a store are prefixes, so the channels of a narrower model are the first ones of this model. Norms
+        scale fewer channels differently, hence the cosine. Layers that see another number of tokens are left out.
+        """
+        pairs = [(_real(precise(mine[pair.student]), batch, pair.stack), theirs[pair.teacher], pair.stack)
+                 for pair in layer_pairs(arch, self.model.arch)
+                 if mine[pair.student].shape[:2] == theirs[pair.teacher].shape[:2]]
+        losses = [1 - F.cosine_similarity(one, _real(precise(other[..., :one.shape[-1]]), batch, stack), dim=-1).mean()
+                  for one, other, stack in pairs if one.shape[-1] <= other.shape[-1]]
+        return torch.stack(losses).mean() if losses else theirs[0].new_zeros(())
 
 
 class Teaching(Lesson):

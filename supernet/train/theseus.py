@@ -119,7 +119,8 @@ class Theseus:
         checkpointing = student.checkpointing and torch.is_grad_enabled()
         with precision(recipe, batch.tokens.device):
             found: dict[str, Any] = run(arch, _Mixed(student, self.predecessor), checkpointing, batch.tokens,
-                                        batch.target, batch.mask, batch.target_mask, None, outputs)
+                                        batch.target, batch.mask, batch.target_mask,
+                                        batch.types if student.arch.n_types > 1 else None, outputs)
         return found
 
 

@@ -29,6 +29,19 @@ class TestClassification(TaskContract):
         return {"train": str(folder / "table.tsv")}
 
 
+class TestMaskedLanguageModelling(TestLanguageModelling):
+    name = "masked-lm"
+
+
+class TestPairs(TaskContract):
+    name = "classification"
+
+    def data(self, folder: Path) -> dict[str, str]:
+        rows = "".join(f"{sentence(i)}\tc{i % 3}\t{sentence(i + 3)}\n" for i in range(N_ROWS))
+        (folder / "table.tsv").write_text(f"text\tlabel\tother\n{rows}", "utf-8")
+        return {"train": str(folder / "table.tsv"), "pair": "other"}
+
+
 class TestTranslation(TaskContract):
     name = "translation"
     sample_options = {"size": "2000"}

@@ -26,7 +26,6 @@ from nas.core.subnet import HistoryStep, Subnet, SubnetFacts, finite, write_subn
 from nas.core.trials import UNMEASURED
 from nas.stages.extract.request import ExtractRequest
 from nas.tasks.base import Prepared
-from nas.tasks.tokenizer import brought_specials
 from search_spaces import Architecture, InputError
 from search_spaces.errors import CheckFailedError
 from search_spaces.files.writing import delete
@@ -136,7 +135,7 @@ class _Extraction:
         costs, shares = self._prices(entry)
         facts = SubnetFacts(
             key=arch.key, task=self.config.task, run=str(self.run.path), data=self.config.data,
-            labels=prepared.labels, specials=brought_specials(prepared.tokenizer),
+            labels=prepared.labels, specials=dict(prepared.specials),
             scale=prepared.scale, costs=costs, unmeasured_share=shares,
             made=(HistoryStep(stage="extract", settings=settings, metrics=finite(metrics)),))
         folder = self._folder(arch)

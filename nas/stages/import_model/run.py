@@ -14,6 +14,7 @@ from nas.core.subnet import TOKENIZER, HistoryStep, Subnet, SubnetFacts, check_f
 from nas.importers import Checkpoint, ImportedModel, ImportWishes, convert, fetch
 from nas.stages.import_model.checking import largest_difference
 from nas.stages.import_model.request import ImportRequest
+from nas.tasks.tokenizer import parse_tokenizer
 from search_spaces import Architecture, InputError
 
 TASKS = {"lm": "lm", "seq2seq": "translation"}
@@ -67,7 +68,7 @@ def run(request: ImportRequest, progress: StageProgress) -> ImportResult:
 def _tokenizer(checkpoint: Checkpoint, text: str, arch: Architecture) -> Tokenizer:
     """The model's own. Raises InputError if it is damaged, or makes tokens that the model does not know."""
     try:
-        tokenizer = Tokenizer.from_str(text)
+        tokenizer = parse_tokenizer(text)
     except Exception as error:  # the library raises Exception itself
         raise InputError(str(checkpoint.folder / TOKENIZER), f"is damaged ({error}); download it again") from None
     largest = max(tokenizer.get_vocab().values(), default=-1)
@@ -87,12 +88,15 @@ def _facts(request: ImportRequest, checkpoint: Checkpoint, imported: ImportedMod
         key=arch.key, task="classification" if arch.n_classes else TASKS.get(arch.family, ""), run="",
         labels=tuple(str(label) for _, label in sorted(labels.items(), key=lambda pair: int(pair[0])))
         if isinstance(labels, Mapping) else tuple(f"LABEL_{i}" for i in range(arch.n_classes)),
-        costs={"params": count_params(arch)}, specials=_specials(checkpoint, tokenizer),
+        costs={"params": count_params(arch)}, specials=_specials(checkpoint, tokenizer, arch.vocab_size),
         made=(HistoryStep(stage="import", settings=settings),))
 
 
-def _specials(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, int]:
-    """The ids of special tokens: from the generation config, the config, or the tokenizer's config."""
+def _specials(checkpoint: Checkpoint, tokenizer: Tokenizer, vocab_size: int) -> dict[str, int]:
+    """The ids of special tokens: from the generation config, the config, or the tokenizer's config.
+
+    Those that the model does not know are left out: configs keep the defaults of larger models.
+    """
     generation, names = checkpoint.optional("generation_config.json"), checkpoint.optional("tokenizer_config.json")
     specials: dict[str, int] = {}
     for ours, theirs in (("pad", "pad"), ("bos", "bos"), ("eos", "eos"), ("begin", "decoder_start")):
@@ -101,7 +105,7 @@ def _specials(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, int]:
         word = word.get("content") if isinstance(word, Mapping) else word
         given.append(tokenizer.token_to_id(word) if isinstance(word, str) else None)
         given = [token_id[0] if isinstance(token_id, list) and token_id else token_id for token_id in given]
-        known = [token_id for token_id in given if isinstance(token_id, int) and not isinstance(token_id, bool)]
+        known = [token_id for token_id in given if type(token_id) is int and 0 <= token_id < vocab_size]
         if known:
             specials[ours] = known[0]
     return specials

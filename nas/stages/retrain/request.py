@@ -17,7 +17,7 @@ class RetrainSettings:
 
     Args:
         init: `inherit` starts with the subnet's weights, `scratch` with random ones.
-        teacher: `supernet`, `none`, or a subnet.
+        teacher: `supernet`, `none`, or a subnet; where there is no supernet, `supernet` means `none`.
         distill: losses that compare student and teacher; None for `logits` if there is a teacher.
         theseus: whether to replace the layers of a larger architecture one by one.
         training: settings of the distillation and of the recipe, such as `{"steps": 500}`.
@@ -59,14 +59,32 @@ class RetrainRequest(RetrainSettings):
     Args:
         subnet: its folder, or RUN/KEY with the beginning of its key.
         out: the folder of the result; SUBNET-retrained by default.
+        task: trains it for this task instead of that of its run, with a new head where it needs another.
+        data: of that task, such as `{"train": "my.tsv"}`; empty for the bundled sample data.
+        run: the run that holds the data of that task and the result; by default SUBNET-TASK.
+
+    Raises:
+        InputError: there are data or a run without a task.
     """
 
     subnet: str
     out: str | None = None
+    task: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+    run: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("data", "run"):
+            if self.task is None and getattr(self, name):
+                raise InputError(Option(name), f"is for another task than that of the subnet's run; add "
+                                               f"{Option('task')}")
+        if self.task is not None and self.theseus:
+            raise InputError(Option("theseus"), f"needs a supernet; it cannot be combined with {Option('task')}")
 
     def command(self) -> Command:
         """The command of this request."""
-        return Command("retrain", self.subnet, out=self.out, **self.options())
+        return Command("retrain", self.subnet, task=self.task, data=self.data or None, run=self.run, out=self.out,
+                       **self.options())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir
 from nas.core.stopping import Stopped
 from nas.core.subnet import Subnet, subnets_in
+from nas.stages.retrain.adapting import adapt
 from nas.stages.retrain.job import Retrained, RetrainJob, make_job, retrain
 from nas.stages.retrain.request import RetrainBestRequest, RetrainRequest
 from nas.tasks.base import Prepared
@@ -47,13 +48,23 @@ def best_subnets(run: RunDir, top: int) -> list[Subnet]:
 
 def _one(request: RetrainRequest, progress: StageProgress) -> RetrainResult:
     with progress.breakable():
-        subnet = Subnet.open(request.subnet)
-        prepared = subnet.prepared()
-        job = make_job(subnet, prepared, request)
+        if request.task is None:
+            subnet = Subnet.open(request.subnet)
+            prepared, asked = subnet.prepared(), _taught(request, subnet)
+        else:
+            asked, subnet, prepared = adapt(request)
+            for note in prepared.notes:
+                progress.note(f"note: {note}")
+        job = make_job(subnet, prepared, asked)
     try:
         return RetrainResult((_run(job, prepared, progress),))
     except Stopped as stopped:
         raise Stopped(f"{stopped.marked}; resume with: {request.command()}") from None
+
+
+def _taught(request: RetrainRequest, subnet: Subnet) -> RetrainRequest:
+    """Without a teacher where there is no supernet: in runs that only fine-tune a model."""
+    return replace(request, teacher="none") if request.teacher == "supernet" and not subnet.run().is_begun else request
 
 
 def _best(request: RetrainBestRequest, progress: StageProgress) -> RetrainResult:

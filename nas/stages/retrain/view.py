@@ -25,10 +25,12 @@ def result_data(result: RetrainResult) -> dict[str, Any]:
 def result_table(result: RetrainResult) -> RenderableType:
     """For a reader: every metric before and after."""
     names = list(result.subnets[0].after.facts.metrics)
-    columns = [column for name in names for column in (f"{name} before", name)]
+    known = any(each.before.facts.metrics for each in result.subnets)  # a new head has no metrics yet
+    columns = [column for name in names for column in ((f"{name} before", name) if known else (name,))]
     drawn = table("subnet", *columns, "folder", right=tuple(columns))
     for retrained in result.subnets:
-        values = [subnet.facts.metrics.get(name) for name in names for subnet in (retrained.before, retrained.after)]
+        shown = (retrained.before, retrained.after) if known else (retrained.after,)
+        values = [subnet.facts.metrics.get(name) for name in names for subnet in shown]
         drawn.add_row(retrained.before.path.resolve().name, *(f"{math.nan if value is None else value:.4f}"
                                                          for value in values), str(retrained.after.path))
     export = shell_command(Command("export", str(result.subnets[0].after.path), format="onnx"))

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from nas.core.space_around import DIMENSIONS, Surroundings
 from search_spaces import InputError
 from search_spaces.errors import Option
-
-DIMENSIONS = ("depth", "width", "heads", "ffn", "rank")
-"""What is searched unless it is kept."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +19,7 @@ class SpaceFromRequest:
         out: the YAML file; by default the name of the subnet's folder and `.yaml`.
         keep: dimensions that stay as they are, of `DIMENSIONS`; `all` for all of them.
         least: the smallest share of a dimension.
+        uniform: whether all layers of an architecture are alike, as stock classes of transformers need it.
         classes: replaces the head by a new classifier with so many classes, for an encoder; None keeps the head.
 
     Raises:
@@ -32,6 +31,7 @@ class SpaceFromRequest:
     keep: tuple[str, ...] = ()
     least: float = 0.3
     classes: int | None = None
+    uniform: bool = False
 
     def __post_init__(self) -> None:
         for name in self.keep:
@@ -42,6 +42,6 @@ class SpaceFromRequest:
         if self.classes is not None and self.classes < 2:
             raise InputError(str(Option("classes")), f"{self.classes} is not allowed; allowed: 2 or more")
 
-    def searched(self, dimension: str) -> bool:
-        """Whether a dimension is searched."""
-        return dimension not in self.keep and "all" not in self.keep
+    def around(self) -> Surroundings:
+        """What the space searches."""
+        return Surroundings(self.subnet, self.keep, self.least, self.uniform)

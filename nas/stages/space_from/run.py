@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nas.core.space_around import space_name, space_yaml
 from nas.core.subnet import Subnet
+from nas.importers import with_task_head
 from nas.stages.space_from.request import SpaceFromRequest
-from nas.stages.space_from.writing import space_yaml
 from search_spaces import Architecture, InputError, SearchSpace
-from search_spaces.block import BlockConfig
 from search_spaces.errors import CheckFailedError, Option
 from search_spaces.files.loader import space_from_text
 from search_spaces.files.writing import whole
@@ -37,12 +36,12 @@ def run(request: SpaceFromRequest) -> SpaceFromResult:
         CheckFailedError: the largest architecture of the space is not the model.
     """
     subnet = Subnet.open(request.subnet)
-    arch = _with_classes(subnet.arch, request)
-    name = re.sub(r"[^A-Za-z0-9._-]", "-", subnet.path.resolve().name).lstrip("._-") or "space"
+    arch = _with_classes(subnet, request)
+    name = space_name(subnet.path.resolve().name)
     path = request.out or Path(f"{name}.yaml")
     if path.exists():
         raise InputError(str(path), f"exists; delete it, or name another file with {Option('out')}")
-    text = space_yaml(arch, name, request)
+    text = space_yaml(arch, name, request.around())
     space = space_from_text(text, str(path))
     if space.largest() != arch:
         raise CheckFailedError(str(path), "the largest architecture of the space would not be the model; nothing is "
@@ -56,10 +55,10 @@ def run(request: SpaceFromRequest) -> SpaceFromResult:
     return SpaceFromResult(path, space)
 
 
-def _with_classes(arch: Architecture, request: SpaceFromRequest) -> Architecture:
+def _with_classes(subnet: Subnet, request: SpaceFromRequest) -> Architecture:
     if request.classes is None:
-        return arch
-    if arch.family != "encoder":
-        raise InputError(str(Option("classes")), f"is for encoders; {request.subnet} is of the family {arch.family}")
-    head = BlockConfig.of("classifier", {"pool": "mean", "pooler": False})
-    return replace(arch, head=head, n_classes=request.classes)
+        return subnet.arch
+    if subnet.arch.family != "encoder":
+        raise InputError(str(Option("classes")), f"is for encoders; {request.subnet} is of the family "
+                                                 f"{subnet.arch.family}")
+    return with_task_head(subnet.arch, "classifier", request.classes, subnet.facts.model_type)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
 from nas.core.evaluation import load_supernet, place, prepare
+from nas.core.heads import with_head
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir, folder_of_run, write_json
 from nas.core.subnet import Subnet
 from nas.tasks.base import Prepared
 from search_spaces import Architecture, InputError, SearchSpace
 from search_spaces.errors import Option
+from search_spaces.files.reading import read_table
 from search_spaces.files.writing import whole
 from supernet import Supernet, Transformer, extract
 from supernet.filling import fill
@@ -45,14 +47,28 @@ def prepare_init(run: RunDir, prepared: Prepared, progress: StageProgress) -> No
     config = run.config()
     if config.init is None or run.init_path.is_dir():
         return
-    trained = open_trained(config.init)
+    trained, fresh = with_head_of(open_trained(config.init), prepared.space, config.training.seed)
     note = check_fits(trained, prepared)
     with progress.breakable():
-        _write_ordered(run.init_path, trained.model, prepared, config.training)
+        _write_ordered(run.init_path, trained.model, fresh, prepared, config.training)
+    if fresh:
+        note += "; its head is new, so it cannot teach: fine-tune it with nas retrain first to let it"
     progress.note(f"starts from {config.init}, ordered by importance{note}")
 
 
-def _write_ordered(path: Path, model: Transformer, prepared: Prepared, recipe: Recipe) -> None:
+def with_head_of(trained: StartModel, space: SearchSpace, seed: int) -> tuple[StartModel, tuple[str, ...]]:
+    """A model with the head of a space's largest architecture, unless its own is in the space, and the new tensors."""
+    arch, largest = trained.model.arch, space.largest()
+    if arch.family != largest.family or arch in space:
+        return trained, ()
+    wanted = replace(arch, head=largest.head, n_classes=largest.n_classes)
+    if wanted not in space:
+        return trained, ()
+    model, fresh = with_head(trained.model, wanted, seed)
+    return replace(trained, model=model), fresh
+
+
+def _write_ordered(path: Path, model: Transformer, fresh: tuple[str, ...], prepared: Prepared, recipe: Recipe) -> None:
     net = place(Supernet(prepared.space, seed=recipe.seed), recipe).eval()
     fill(net, model)
     device = next(net.parameters()).device
@@ -60,7 +76,7 @@ def _write_ordered(path: Path, model: Transformer, prepared: Prepared, recipe: R
     with whole(path) as folder:
         folder.mkdir()
         save_model(extract(net, model.arch), folder)
-        write_json(folder / ORDERING, report.to_dict())
+        write_json(folder / ORDERING, {**report.to_dict(), "new_tensors": list(fresh)})
 
 
 def load_init(run: RunDir, recipe: Recipe) -> Transformer | None:
@@ -68,6 +84,11 @@ def load_init(run: RunDir, recipe: Recipe) -> Transformer | None:
     if run.config().init is None:
         return None
     return place(load_model(run.init_path), recipe)
+
+
+def teaches(run: RunDir) -> bool:
+    """Whether the model that a run starts from can teach: not with a new head."""
+    return not read_table(run.init_path / ORDERING, "start a new run").get("new_tensors")
 
 
 def open_trained(name: str) -> StartModel:
@@ -79,6 +100,15 @@ def open_trained(name: str) -> StartModel:
         return StartModel(name, model.cpu(), prepared.tokenizer)
     subnet = Subnet.open(name)
     return StartModel(name, subnet.model(), subnet.tokenizer())
+
+
+def task_and_data(name: str) -> tuple[str, dict[str, str]]:
+    """What a model was trained for and on, with its tokenizer if that is a published one. Raises InputError."""
+    if (folder_of_run(name) / "config.yaml").is_file():
+        config = RunDir.open(name).config()
+        return config.task, dict(config.data)
+    facts = Subnet.open(name).facts
+    return facts.task, {**({"tokenizer": name} if facts.brings_tokenizer else {}), **facts.data}
 
 
 def check_fits(trained: StartModel, prepared: Prepared) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nas import tasks
-from nas.core.config import RunConfig, make_recipe, make_run_config
+from nas.core.config import FINE_TUNING, RunConfig, make_recipe, make_run_config
 from nas.core.evaluation import pick_device
 from nas.core.training_budget import with_steps
+from nas.stages.train.init import task_and_data
 from search_spaces import Fault, InputError, load_space
 from search_spaces.errors import Option
 from supernet.train.recipe import Recipe
@@ -24,8 +25,11 @@ class TrainRequest:
     Args:
         space: a shipped space or a YAML file.
         run: the new run's name.
-        data: where the data are, such as `{"train": "my.txt"}`; empty for the bundled sample data.
+        task: by default that of `init`.
+        data: where the data are, such as `{"train": "my.txt"}`; by default those of `init`, if it has the same task,
+            else the bundled sample data. The tokenizer of `init` is kept.
         training: settings of the recipe, such as `{"steps": 2000}`; `passes` or `macs` instead of steps give the cost.
+            The defaults of runs with `init` are those of fine-tuning.
         init: a subnet, or a finished run whose largest architecture it is; the supernet starts from it and learns
             from it.
         resume: the run to resume; everything above is then optional, and must agree with the run if given.
@@ -45,7 +49,8 @@ class TrainRequest:
     ray: str = "local"
 
     def __post_init__(self) -> None:
-        missing = [str(Option(name)) for name in ("space", "task", "run") if getattr(self, name) is None]
+        needed = ("space", "run") if self.init is not None else ("space", "task", "run")
+        missing = [str(Option(name)) for name in needed if getattr(self, name) is None]
         if self.resume is None and missing:
             raise InputError("", f"a new run needs {' and '.join(missing)}; resume an old one with {Option('resume')} "
                                  "NAME")
@@ -54,15 +59,27 @@ class TrainRequest:
 
     def new_config(self) -> RunConfig:
         """The config of a new run. Raises InputError with all faults."""
-        assert self.space is not None and self.task is not None, "see __post_init__"
-        config = make_run_config(self.space, self.task, self.data, make_recipe(with_steps(self.training, self.space)),
-                                 self.init)
+        assert self.space is not None, "see __post_init__"
+        recipe = make_recipe(with_steps(self.training, self.space), None if self.init is None else FINE_TUNING)
+        task, data = self._task_and_data()
+        config = make_run_config(self.space, task, data, recipe, self.init)
         if config.init is not None and config.training.order_at:
             raise InputError("order_at", f"goes with fresh weights; the model of {Option('init')} is ordered before "
                                          "the first step")
         self._check_machine(config.training)
-        tasks.get(self.task).check(load_space(self.space))
+        tasks.get(task).check(load_space(self.space))
         return config
+
+    def _task_and_data(self) -> tuple[str, Mapping[str, Any]]:
+        """As given; else those of the model that the run starts from. Raises InputError if that has no task."""
+        if self.init is None:
+            return str(self.task), self.data
+        task, data = task_and_data(self.init)
+        if self.task is None and not task:
+            raise InputError(Option("task"), f"is needed: {self.init} is an imported encoder without a task")
+        if self.data or self.task not in (None, task):
+            data = {key: data[key] for key in ("tokenizer",) if key in data}
+        return self.task or task, {**data, **self.data}
 
     def resumed_config(self, old: RunConfig, where: str) -> RunConfig:
         """The config of a run that is resumed. Raises InputError for every change that would affect the weights.

@@ -8,7 +8,7 @@ from nas import tasks
 from nas.core.evaluation import evaluator, place, prepare
 from nas.core.run_dir import RunDir
 from nas.core.stopping import Stop, Stopped
-from nas.stages.train.init import load_init
+from nas.stages.train.init import load_init, teaches
 from nas.tasks.base import Prepared
 from search_spaces import InputError
 from search_spaces.files.writing import delete, whole
@@ -45,7 +45,9 @@ def train_supernet(run: RunDir, observer: Observer, stop: Stop = lambda: False,
     recipe = config.training if device is None else config.training.model_copy(update={"device": device})
     checkpoints = Checkpoints(run.path / "checkpoints", recipe.keep)
     saved = checkpoints.newest_names()
-    trainer = make_trainer(prepared, recipe, workers, not saved or has_cores(saved), load_init(run, recipe))
+    model = load_init(run, recipe)
+    trainer = make_trainer(prepared, recipe, workers, not saved or has_cores(saved), model,
+                           model if model is not None and teaches(run) else None)
     checkpoints.load_newest(trainer)
     if workers.broadcast(trainer.progress.step) != trainer.progress.step:
         raise RuntimeError("a worker read an older checkpoint than the first worker; it is restarted")
@@ -65,19 +67,20 @@ def stopped(run: RunDir, step: int) -> Stopped:
 
 
 def make_trainer(prepared: Prepared, recipe: Recipe, workers: Workers = Workers(), cores: bool = True,  # noqa: B008
-                 model: Transformer | None = None) -> Trainer:
+                 model: Transformer | None = None, teacher: Transformer | None = None) -> Trainer:
     """The trainer of a supernet at its first step.
 
     Args:
         cores: as in `Supernet`.
-        model: whose weights the supernet starts from, and who teaches it.
+        model: whose weights the supernet starts from.
+        teacher: teaches every architecture.
     """
     net = place(Supernet(prepared.space, seed=recipe.seed, dropout=recipe.dropout, cores=cores), recipe)
     if model is not None:
         fill(net, model)
     strategy = make_strategy(recipe.strategy, prepared.space, recipe.seed, recipe.n_random, recipe.steps)
     return Trainer(net, largest_first(strategy, net, recipe), recipe, prepared.train, workers,
-                   teacher=None if model is None else Teacher(model),
+                   teacher=None if teacher is None else Teacher(teacher),
                    before_step=Opening(opens_at(recipe)) if recipe.order_at else None)
 
 

@@ -69,7 +69,8 @@ def predict(request: PredictRequest, progress: StageProgress) -> Iterator[Answer
     """What a model says of each text, one after the other. Raises InputError, Stopped."""
     subnet = _opened(request.subnet, request.command)
     trained = TrainedModel(str(subnet.path), subnet.model(), subnet.tokenizer(), subnet.facts.labels,
-                           subnet.facts.scale, subnet.facts.specials if subnet.facts.brings_tokenizer else None)
+                           subnet.facts.scale, subnet.facts.specials if subnet.facts.brings_tokenizer else None,
+                           "pair" in subnet.facts.data)
     task = tasks.get(subnet.facts.task)
     for text in request.texts:
         yield task.answer(trained, text, _cut(trained, text, progress))

@@ -9,7 +9,7 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from nas import tasks
-from nas.tasks.tokenizer import brought_specials, encode_whole, is_own, train_tokenizer
+from nas.tasks.tokenizer import BroughtTokenizer, brought_specials, is_own, open_tokenizer, train_tokenizer
 from search_spaces import InputError, load_space
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "good", "bad", "film", "##s")
@@ -45,12 +45,16 @@ def test_documents_end_with_the_end_token(folder: Path) -> None:
     data = {"train": str(folder / "text.txt"), "tokenizer": str(folder / "tokenizer.json")}
     found = prepared("lm", "lm-tiny", data, folder)
     tokens = {int(i) for batch in found.train.in_order(4, None) for i in batch.tokens.flatten()}
-    assert tokens <= {0, 3, 4, 5, 7} and 3 in tokens
+    assert tokens == {2, 3, 4, 5, 7}
+    stream = found.train.stream.tolist()
+    assert stream[:3] == [3, 2, 4] and stream[-1] == 3 and [3, 3] not in zip(stream, stream[1:])
 
 
 def test_a_long_text_keeps_its_last_token(folder: Path) -> None:
     made = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    assert encode_whole(made, ["a film a film", "a"], 4) == [[2, 4, 7, 3], [2, 4, 3]]
+    brought = open_tokenizer(str(folder))
+    assert isinstance(brought, BroughtTokenizer) and brought.specials == brought_specials(made)
+    assert [each.ids for each in brought.encoded(["a film a film", "a"], 4)] == [[2, 4, 7, 3], [2, 4, 3]]
     assert brought_specials(made) == {"pad": 0, "bos": 2, "eos": 3} and not is_own(made)
     own = train_tokenizer(["a good film"] * 9, 20, "the test has")
     assert is_own(own) and brought_specials(own) == {}
@@ -59,7 +63,8 @@ def test_a_long_text_keeps_its_last_token(folder: Path) -> None:
 @pytest.mark.parametrize(("task", "space", "more", "says"), [
     ("classification", "encoder-small", {"vocab_size": "9"}, "vocab_size: cannot be combined with tokenizer"),
     ("classification", "encoder-small", {"tokenizer": "nowhere.json"}, "nowhere.json"),
-    ("translation", "seq2seq-small", {}, "tokenizer: the task translation uses tokenizers of its own only"),
+    ("translation", "seq2seq-small", {}, "tokenizer: has no token that a decoder begins with; give an imported"),
+    ("masked-lm", "masked-small", {}, "tokenizer: has no token that masks others; known: [MASK], <mask>"),
 ])
 def test_wrong_tokenizers_are_refused(task: str, space: str, more: dict, says: str, folder: Path) -> None:
     data = {"tokenizer": str(folder), **more}

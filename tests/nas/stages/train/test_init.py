@@ -8,7 +8,7 @@ import torch
 
 from nas.core import evaluation as stage
 from nas.core.run_dir import RunDir
-from nas.stages.train.init import load_init
+from nas.stages.train.init import load_init, teaches
 from nas.stages.train.training import make_trainer
 from supernet import Transformer, extract
 from supernet.train.step import run_model
@@ -29,7 +29,8 @@ def largest(finished):
 def starting_point(name):
     """The trainer of a run before its first step."""
     run = RunDir.open(name)
-    return make_trainer(stage.prepare(run), run.config().training, model=load_init(run, run.config().training))
+    model = load_init(run, run.config().training)
+    return make_trainer(stage.prepare(run), run.config().training, model=model, teacher=model if teaches(run) else None)
 
 
 @pytest.mark.parametrize("source", ["big", "a"])
@@ -62,7 +63,7 @@ def test_a_model_inside_the_space_fills_its_part(capsys, finished):
         assert (run_model(trainer.model.eval(), small.arch, batch) - wanted).abs().max() < 1e-5
 
 
-@pytest.mark.parametrize("strategy", ["sandwich", "balanced", "single", "largest", "progressive"])
+@pytest.mark.parametrize("strategy", ["sandwich", "balanced", "single", "turns", "largest", "progressive"])
 def test_every_strategy_learns_from_the_model(capsys, largest, strategy):
     """With soft targets alone, labels do not matter: a first step with other labels is the same."""
     nas(capsys, *options("b", steps=1, strategy=strategy, distill=1, layerdrop=0, ema=0), "--init", "big")

@@ -1,4 +1,4 @@
-"""The YAML text of a space around an architecture."""
+"""The YAML text of a space around an architecture: its largest architecture is that one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from nas.stages.space_from.request import SpaceFromRequest
 from search_spaces import Architecture, InputError
 from search_spaces import registry as kinds
 from search_spaces.architecture import Layer
@@ -16,48 +16,84 @@ from search_spaces.block import BlockConfig
 from search_spaces.files.compile import MOST_SEARCHED_SLOTS
 from search_spaces.space.layers import Sharing
 
+DIMENSIONS = ("depth", "width", "heads", "ffn", "rank")
+"""What is searched unless it is kept."""
 STEPS = (32, 16, 8)
 """Multiples that suit the hardware, the preferred ones first."""
 CHOICES = 4
 
 
-def space_yaml(arch: Architecture, name: str, request: SpaceFromRequest) -> str:
+@dataclass(frozen=True)
+class Surroundings:
+    """What a space around a model searches.
+
+    Args:
+        of: what the model is called.
+        keep: dimensions that stay as they are, of `DIMENSIONS`; `all` for all of them.
+        least: the smallest share of a dimension.
+        uniform: whether all layers of an architecture are alike.
+    """
+
+    of: str
+    keep: tuple[str, ...] = ()
+    least: float = 0.3
+    uniform: bool = False
+
+    def searched(self, dimension: str) -> bool:
+        """Whether a dimension is searched."""
+        return dimension not in self.keep and "all" not in self.keep
+
+
+def space_yaml(arch: Architecture, name: str, around: Surroundings) -> str:
     """The file. Raises InputError where the layers of a stack are of different kinds."""
-    return "\n".join(_lines(arch, name, request)) + "\n"
+    return "\n".join(_lines(arch, name, around)) + "\n"
 
 
-def _lines(arch: Architecture, name: str, request: SpaceFromRequest) -> Iterator[str]:
-    yield f"# A search space around {request.subnet}: its largest architecture is the model itself."
-    yield "# Every list can be shortened or extended; the largest value of each must stay."
+def fixed_space(arch: Architecture, name: str) -> str:
+    """A space with one architecture. Raises InputError as `space_yaml`."""
+    return space_yaml(arch, space_name(name), Surroundings(name, ("all",)))
+
+
+def space_name(text: str) -> str:
+    """A name that a space may have, close to a text."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", text).lstrip("._-") or "space"
+
+
+def _lines(arch: Architecture, name: str, around: Surroundings) -> Iterator[str]:
+    if "all" in around.keep:
+        yield f"# The architecture of {around.of}."
+    else:
+        yield f"# A search space around {around.of}: its largest architecture is the model itself."
+        yield "# Every list can be shortened or extended; the largest value of each must stay."
     for key, value in (("schema_version", 1), ("name", name), ("family", arch.family),
                        ("vocab_size", arch.vocab_size), ("context", arch.context)):
         yield f"{key}: {_yaml(value)}"
     for key, default in (("n_classes", 0), ("n_types", 0)):
         if getattr(arch, key) != default:
             yield f"{key}: {getattr(arch, key)}"
-    widths = _widths(arch, request)
+    widths = _widths(arch, around)
     yield f"width: {_yaml(widths)}    # of the residual stream, through the whole model"
     for key in ("norm", "placement", "positions", "bias", "share_inputs", "residual"):
         yield f"{key}: {_yaml([getattr(arch, key)])}"
     if arch.norm_eps:
         yield f"norm_eps: {_yaml(arch.norm_eps)}"
     yield "embedding:"
-    yield from _block(arch.embedding, 2, {"rank": _ranks(arch, widths, request)})
+    yield from _block(arch.embedding, 2, {"rank": _ranks(arch, widths, around)})
     yield "head:"
     full = arch.head.filled().get("head_rank") == arch.width
     yield from _block(arch.head, 2, {"head_rank": ["full"]} if full else {})
     for stack, layers in arch.stacks.items():
-        yield from _stack(stack, layers, request)
+        yield from _stack(stack, layers, around)
 
 
-def _stack(stack: str, layers: tuple[Layer, ...], request: SpaceFromRequest) -> Iterator[str]:
+def _stack(stack: str, layers: tuple[Layer, ...], around: Surroundings) -> Iterator[str]:
     depth, owners = len(layers), [layer.mixer_slot for layer in layers]
     yield f"{stack}:"
     yield f"  slots: {depth}"
     if len(set(owners)) < depth or any(layer.ffn_slot != layer.mixer_slot for layer in layers):
         yield f"  sharing: [{_sharing(stack, layers)}]    # which layers share weights"
-    elif request.searched("depth") and depth > 1:
-        least = max(math.ceil(request.least * depth), 1)
+    elif around.searched("depth") and depth > 1:
+        least = max(math.ceil(around.least * depth), 1)
         if depth <= MOST_SEARCHED_SLOTS:
             yield f"  depth: {{keep: searched, at_least: {least}}}    # which layers run"
         else:
@@ -69,30 +105,36 @@ def _stack(stack: str, layers: tuple[Layer, ...], request: SpaceFromRequest) -> 
         if blocks[0] is None:
             continue
         if len({block.kind for block in blocks}) > 1 or any(layer.between for layer in layers):
-            raise InputError(request.subnet, f"has layers of different kinds in its {stack}; a space around it can "
+            raise InputError(around.of, f"has layers of different kinds in its {stack}; a space around it can "
                                              "only be written by hand")
         yield f"      {role}:"
-        yield from _layer_block(blocks, role, request)
+        yield from _layer_block(blocks, role, around)
 
 
-def _layer_block(blocks: list[BlockConfig], role: str, request: SpaceFromRequest) -> Iterator[str]:
+def _layer_block(blocks: list[BlockConfig], role: str, around: Surroundings) -> Iterator[str]:
     lists: dict[str, Any] = {}
     for name in blocks[0].filled():
-        per_layer = [_values(block, name, role, request) for block in blocks]
-        lists[name] = per_layer[0] if all(each == per_layer[0] for each in per_layer) else {"by_slot": per_layer}
+        per_layer = [_values(block, name, role, around) for block in blocks]
+        if any(each != per_layer[0] for each in per_layer):
+            lists[name] = {"by_slot": per_layer}
+        else:
+            lists[name] = {"global": per_layer[0]} if around.uniform and len(per_layer[0]) > 1 else per_layer[0]
     yield from _block(blocks[0], 8, lists)
 
 
-def _values(block: BlockConfig, name: str, role: str, request: SpaceFromRequest) -> list[Any]:
-    """The choices of a dim. Query heads of a group stay: a slice would give them to other key/value heads."""
+def _values(block: BlockConfig, name: str, role: str, around: Surroundings) -> list[Any]:
+    """The choices of a dim. Query heads that share key/value heads stay, unless they are stored in groups: a slice
+    would give them to other key/value heads."""
     dims = block.filled()
     whole = dims[name]
-    if name == "n_kv_heads" and whole == dims["n_heads"]:
+    if block.kind == "grouped_attention" and name in ("n_kv_heads", "queries") and around.searched("heads"):
+        return _shares(int(whole), around.least, (1,))
+    if name == "n_kv_heads" and whole == dims.get("n_heads"):
         return ["n_heads"]
-    if name == "n_heads" and request.searched("heads") and dims.get("n_kv_heads", whole) == whole:
-        return _shares(int(whole), request.least, (1,))
-    if name == "inner" and role == "ffn" and request.searched("ffn"):
-        return _shares(int(whole), request.least, STEPS)
+    if name == "n_heads" and around.searched("heads") and dims.get("n_kv_heads", whole) == whole:
+        return _shares(int(whole), around.least, (1,))
+    if name == "inner" and role == "ffn" and around.searched("ffn"):
+        return _shares(int(whole), around.least, STEPS)
     return [whole]
 
 
@@ -104,20 +146,20 @@ def _block(block: BlockConfig, indent: int, lists: dict[str, Any]) -> Iterator[s
             yield f"{' ' * (indent + 2)}{name}: {_yaml(lists.get(name) or [value])}"
 
 
-def _widths(arch: Architecture, request: SpaceFromRequest) -> list[int]:
+def _widths(arch: Architecture, around: Surroundings) -> list[int]:
     """Not below the rank of the table, which is fixed where it is less than the width."""
     rank = int(arch.embedding.filled().get("rank", 0))
-    found = _shares(arch.width, request.least, STEPS) if request.searched("width") else [arch.width]
+    found = _shares(arch.width, around.least, STEPS) if around.searched("width") else [arch.width]
     return [width for width in found if rank == arch.width or width >= rank]
 
 
-def _ranks(arch: Architecture, widths: Sequence[int], request: SpaceFromRequest) -> list[Any]:
+def _ranks(arch: Architecture, widths: Sequence[int], around: Surroundings) -> list[Any]:
     """A factorised table beside the full one, where the head can read it back."""
     rank = arch.embedding.filled().get("rank")
     if rank != arch.width:
         return [] if rank is None else [rank]
     half = next((width // 2 // step * step for width in widths[:1] for step in STEPS if width // 2 >= step), 0)
-    return [half, "full"] if half and request.searched("rank") else ["full"]
+    return [half, "full"] if half and around.searched("rank") else ["full"]
 
 
 def _sharing(stack: str, layers: tuple[Layer, ...]) -> str:
