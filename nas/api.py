@@ -193,12 +193,13 @@ def space_from(subnet: Name, out: Name | None = None, *, keep: Sequence[str] = (
 
 
 def export(subnet: Name, format: str, *, int8: bool = False, out: Name | None = None, length: int | None = None,
-           max_loss_increase: float | None = None, console: Console | None = None) -> Exported:
-    """Export a subnet to onnx, executorch, torch-export or huggingface; checked against the plain model."""
+           max_loss_increase: float | None = None, no_decoder: bool = False,
+           console: Console | None = None) -> Exported:
+    """Export a subnet to onnx, executorch, torch-export, huggingface or gguf; checked against the plain model."""
     from nas.stages.export.request import ExportRequest
     from nas.stages.export.run import run
 
-    request = ExportRequest(_name(subnet), format, int8, _path(out), length, max_loss_increase)
+    request = ExportRequest(_name(subnet), format, int8, _path(out), length, max_loss_increase, no_decoder)
     with _progress(console) as progress:
         return run(request, progress)
 

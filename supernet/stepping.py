@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from search_spaces.architecture import Architecture
-from search_spaces.units import SUBLAYERS, Step, plan
+from search_spaces.units import SUBLAYERS, Step, Unit, plan
 from supernet.cache import decoder_steps, empty_states, state_shapes
 from supernet.call import Call, State
 from supernet.driver import PassInputs, drive
@@ -60,18 +60,22 @@ def state_slots(arch: Architecture) -> tuple[StateSlot, ...]:
 def _slots(arch: Architecture) -> Iterator[StateSlot]:
     for step in decoder_steps(arch):
         if step.unit.role in SUBLAYERS:
-            shapes = (state_shapes(step.unit, 1, past) for past in (2, 3))
-            for place, (two, three) in enumerate(zip(*shapes)):
-                grown = (axis for axis, (a, b) in enumerate(zip(two, three)) if a != b)
-                yield StateSlot(step, place, next(grown, None))
+            for place, axis in enumerate(grown_axes(step.unit)):
+                yield StateSlot(step, place, axis)
+
+
+def grown_axes(unit: Unit) -> list[int | None]:
+    """Of each tensor that a sub-layer remembers the axis that grows with what was read; None where none does."""
+    shapes = (state_shapes(unit, 1, past) for past in (2, 3))
+    return [next((axis for axis, (a, b) in enumerate(zip(two, three)) if a != b), None) for two, three in zip(*shapes)]
 
 
 class DecoderStep(nn.Module):
     """A decoder on some more tokens.
 
     Inputs are tensors by position, named by `input_names`: ids (batch, n), the mask (batch, past + n) of everything
-    read so far, positions (batch, n) that count real tokens, for seq2seq the mask of the source, then what is
-    remembered: of the past, and of the source. Outputs are logits (batch, n, vocabulary) and what is remembered now of
+    read so far, positions (batch, n) that count real tokens, what is remembered of the past, and for seq2seq the mask
+    of the source and what is remembered of it. Outputs are logits (batch, n, vocabulary) and what is remembered now of
     the past.
 
     Args:
@@ -102,7 +106,7 @@ class DecoderStep(nn.Module):
     def input_names(self) -> list[str]:
         """Of its inputs, in order."""
         masks = ["encoder_attention_mask"] if self.arch.family == "seq2seq" else []
-        return ["input_ids", "attention_mask", "position_ids", *masks, *(f"past.{i}" for i in range(len(self.past))),
+        return ["input_ids", "attention_mask", "position_ids", *(f"past.{i}" for i in range(len(self.past))), *masks,
                 *(f"source.{i}" for i in range(len(self.source)))]
 
     @property
@@ -112,9 +116,9 @@ class DecoderStep(nn.Module):
 
     def forward(self, tokens: Tensor, mask: Tensor, position: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         rest = iter(tensors)
-        real = mask != 0
+        real, past = mask != 0, list(islice(rest, len(self.past)))
         source_mask = next(rest) != 0 if self.arch.family == "seq2seq" else None
-        past, source = list(islice(rest, len(self.past))), list(rest)
+        source = list(rest)
         states = self._states(iter(past), iter(source))
         inputs = PassInputs(tokens, mask=real, position=position, states=states) if source_mask is None else \
             PassInputs(None, tokens, source_mask, real, position=position, states=states)
@@ -137,13 +141,15 @@ class DecoderStep(nn.Module):
         """Inputs of these sizes; everything is real."""
         position = torch.arange(past, past + n).expand(batch, n).contiguous()
         masks = [torch.ones(batch, source, dtype=torch.long)] if self.arch.family == "seq2seq" else []
-        states = (torch.randn(slot.shape(batch, past, source)) for slot in (*self.past, *self.source))
+        states, remembered = ([torch.randn(slot.shape(batch, past, source)) for slot in slots]
+                              for slots in (self.past, self.source))
         return (torch.zeros(batch, n, dtype=torch.long), torch.ones(batch, past + n, dtype=torch.long), position,
-                *masks, *states)
+                *states, *masks, *remembered)
 
     def bounds(self) -> dict[int, int]:
         """By their place, what inputs that are no tokens have to be less than: masks and positions."""
-        return {1: 2, 2: self.arch.context, **({3: 2} if self.arch.family == "seq2seq" else {})}
+        masks = {3 + len(self.past): 2} if self.arch.family == "seq2seq" else {}
+        return {1: 2, 2: self.arch.context, **masks}
 
     def traced(self) -> tuple[Tensor, ...]:
         """Inputs to trace it with, where sizes stay open: all of them differ, and none is 1."""
@@ -154,10 +160,10 @@ class DecoderStep(nn.Module):
         batch, n = Dim("batch", min=1, max=MOST_ROWS), Dim("length", min=1, max=self.arch.context)
         past, source = (Dim(name, min=1, max=self.arch.context + 3) for name in ("past", "source"))
         masks = [{0: batch, 1: source}] if self.arch.family == "seq2seq" else []
-        states = [{0: batch} if slot.axis is None else {0: batch, slot.axis: source if slot.of_source else past}
-                  for slot in (*self.past, *self.source)]
+        states, remembered = ([{0: batch} if slot.axis is None else {0: batch, slot.axis: size} for slot in slots]
+                              for slots, size in ((self.past, past), (self.source, source)))
         return {"tokens": {0: batch, 1: n}, "mask": {0: batch, 1: Dim.AUTO}, "position": {0: batch, 1: n},
-                "tensors": (*masks, *states)}
+                "tensors": (*states, *masks, *remembered)}
 
 
 class SourceStep(nn.Module):

@@ -244,6 +244,9 @@ def export(
     most_loss: Annotated[float | None, typer.Option(
         "--max-loss-increase", metavar="NATS", min=0.0, show_default=False,
         help="Largest increase of the validation loss allowed with --int8; default 0.05.")] = None,
+    no_decoder: Annotated[bool, typer.Option(
+        "--no-decoder", help="Leave out the decoder with its cache, for models that cannot decode token by token.",
+    )] = False,
     as_json: Json = False,
 ) -> None:
     """Export a subnet to ONNX, ExecuTorch and other formats.
@@ -258,7 +261,8 @@ def export(
     from nas.stages.export.view import export_table
     from nas.terminal.progress import TerminalProgress
 
-    request = ExportRequest(subnet, format_name, int8, Path(out) if out else None, length, most_loss)
+    request = ExportRequest(subnet, format_name, int8, Path(out) if out else None, length, most_loss,
+                            no_decoder)
     with TerminalProgress(screen(as_json)) as progress:
         result = run(request, progress)
     show_result(result.to_dict() if as_json else export_table(result))

@@ -15,7 +15,7 @@ from nas.core.measures import devices_of, parse_limits
 from nas.core.run_dir import RunDir
 from nas.core.search_config import SearchConfig, make_search
 from nas.core.subnet import Subnet
-from nas.pipeline.config import DevicePart, PickPart, PipelineConfig
+from nas.pipeline.config import DevicePart, ExportPart, PickPart, PipelineConfig
 from nas.stages.export.request import ExportRequest
 from nas.stages.profile.profiling import conditions_of
 from nas.stages.retrain.config import make_config
@@ -193,11 +193,11 @@ def _retrain(config: PipelineConfig) -> Iterator[Fault]:
 
 
 def _export(config: PipelineConfig) -> Iterator[Fault]:
-    def check(name: str, int8: bool) -> None:
-        ExportRequest("", name, int8).check_available()
+    def check(part: ExportPart) -> None:
+        ExportRequest("", part.format, part.int8, no_decoder=part.no_decoder).check_available()
 
     for i, export in enumerate(config.export):
-        yield from _refused(f"export.{i}", check, export.format, export.int8)
+        yield from _refused(f"export.{i}", check, export)
 
 
 def _refused(key: str, attempt: Callable[..., object], *given: object) -> Iterator[Fault]:

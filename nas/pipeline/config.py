@@ -66,8 +66,13 @@ class RetrainPart(_Part):
 class ExportPart(_Part):
     """An export format; see nas export."""
 
-    format: str = Field(description="onnx, executorch, torch-export or huggingface")
+    format: str = Field(description="onnx, executorch, torch-export, huggingface or gguf")
     int8: bool = Field(False, description="quantised")
+    no_decoder: bool = Field(False, description="without the decoder, for models that cannot decode token by token")
+
+    def digested(self) -> dict[str, Any]:
+        """What its results depend on; an option that runs of earlier versions lack only where it is set."""
+        return self.model_dump(exclude=None if self.no_decoder else {"no_decoder"})
 
 
 class PipelineConfig(_Part):

@@ -156,7 +156,8 @@ def _retrained(request: RetrainRequest, work: PipelineState) -> str:
 def _export(work: PipelineState) -> None:
     for path in work.picked:
         for export in work.config.export:
-            work.show(exporting.run(ExportRequest(path, export.format, export.int8), work.progress))
+            request = ExportRequest(path, export.format, export.int8, no_decoder=export.no_decoder)
+            work.show(exporting.run(request, work.progress))
 
 
 def _measure(work: PipelineState) -> None:
@@ -217,7 +218,7 @@ STAGES = (
           undo=lambda work: put_aside(work.subnets.get("retrain", ()), work)),
     Stage("plain", _plain, ("profile", "train"), PipelineConfig.all_steps, wanted=lambda config: config.plain,
           undo=lambda work: put_aside([*work.plain, *(path.removesuffix("-plain") for path in work.plain)], work)),
-    Stage("export", _export, ("extract", "retrain"), lambda config: [each.model_dump() for each in config.export],
+    Stage("export", _export, ("extract", "retrain"), lambda config: [each.digested() for each in config.export],
           wanted=lambda config: bool(config.export)),
     Stage("measure", _measure, ("extract", "retrain", "plain", "profile"),
           wanted=lambda config: config.measure and bool(measurable(config))),

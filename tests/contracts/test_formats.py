@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,8 @@ def test_a_folder_needs_nothing_beside_it(name: str, family: str, shipped: dict[
                           cwd=folder.parent)
     assert done.returncode == 0, done.stderr
     if name != "huggingface":
+        with pytest.raises(SystemExit, match=r"^the text has \d\d tokens; at most 12 fit$"):
+            runpy.run_path(str(folder / "run.py"))["read"](5 * TEXT)
         assert done.stdout.strip("\n").splitlines()[-1:] == expected(subnet).strip("\n").splitlines()[-1:]
 
 

@@ -40,7 +40,7 @@ def decoder_run(shipment: Shipment, call: Callable[[str], Call], fixed: bool, st
             mask = torch.cat([mask, torch.ones(rows, n, dtype=torch.long)], dim=1)
             mask = mask if step.window is None else mask[:, -step.window - 1 :].contiguous()
             position = torch.arange(done, done + n).expand(rows, n).contiguous()
-            logits, *past = decode((tokens[:, done : done + n].contiguous(), mask, position, *masks, *past, *source))
+            logits, *past = decode((tokens[:, done : done + n].contiguous(), mask, position, *past, *masks, *source))
             found.append(logits)
             done += n
         return torch.cat(found, dim=1)
@@ -68,8 +68,10 @@ def start_of(shipment: Shipment, least: int | None) -> int:
 
 
 def decoder_config(shipment: Shipment, fixed: bool, start: int) -> dict[str, Any]:
-    """What a program has to know to generate: the cache before the first token, and how much is read at once."""
+    """How to generate: the cache before the first token, the most tokens a call reads, and the most its mask covers."""
     step = decoder_of(shipment, fixed)
     if step is None:
         return {}
-    return {"start": start, "window": step.window, "past": [list(slot.shape(1, start, 0)) for slot in step.past]}
+    reads, sees = (1, step.window + 1) if step.window else (shipment.arch.context, start + shipment.arch.context)
+    return {"start": start, "reads": reads, "sees": sees,
+            "past": [list(slot.shape(1, start, 0)) for slot in step.past]}

@@ -10,8 +10,7 @@ from typing import Any
 from nas import tasks
 from nas.core.model_card import CARD, card
 from nas.stages.export.decoding import decoder_config
-from nas.stages.export.programs import no_decoder
-from nas.stages.export.reading import label_names, label_scale, reading_tokenizer, special_ids
+from nas.stages.export.reading import label_names, label_scale, reading_tokenizer
 from nas.stages.export.run_text import run_text
 from nas.stages.export.shipment import Shipment
 from nas.stages.export.stock import token_ids
@@ -29,7 +28,7 @@ def does(shipment: Shipment) -> str:
     """The function of `run.py` that runs the model on a text."""
     if shipment.arch.family == "encoder":
         return "classify" if shipment.subnet.facts.labels else "outputs"
-    return "outputs" if no_decoder(shipment) else "generate" if shipment.arch.family == "lm" else "translate"
+    return "outputs" if not shipment.decodes else "generate" if shipment.arch.family == "lm" else "translate"
 
 
 def write_program_folder(shipment: Shipment, folder: Path, fixed: bool, start: int, needs: str, imports: str,
@@ -40,12 +39,14 @@ def write_program_folder(shipment: Shipment, folder: Path, fixed: bool, start: i
         start: how many masked tokens the cache of the decoder begins with.
     """
     arch = shipment.arch
-    length = shipment.length if fixed else arch.context
+    length, ids = shipment.length if fixed else arch.context, token_ids(shipment)
+    if arch.family == "seq2seq":  # of an imported model that names no start token
+        ids = {"decoder_start_token_id": ids.get("bos_token_id", 0), **ids}
     config: dict[str, Any] = {
         "schema_version": 1, "model_type": "paretoformer", "family": arch.family, "task": shipment.subnet.facts.task,
         "key": arch.key, "vocab_size": arch.vocab_size, "context": arch.context, "length": length,
         "least_length": length if fixed else shipment.least_length, "inputs": list(shipment.names),
-        **special_ids(arch), **token_ids(shipment), **label_names(shipment.subnet), **label_scale(shipment.subnet),
+        **ids, **label_names(shipment.subnet), **label_scale(shipment.subnet),
         "decoder": decoder_config(shipment, fixed, start)}
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
     reading_tokenizer(shipment.subnet).save(str(folder / TOKENIZER))

@@ -10,7 +10,8 @@ from torch import nn
 
 from nas.stages.export.shipment import Inputs, Shipment
 from search_spaces import InputError
-from supernet.stepping import DecoderStep, SourceStep
+from search_spaces.errors import Option
+from supernet.stepping import DecoderStep, SourceStep, state_slots
 
 MODEL, ENCODER, DECODER = "model", "encoder", "decode"
 """Names of programs; a format adds its suffix."""
@@ -57,18 +58,22 @@ def programs(shipment: Shipment, fixed: bool) -> list[Program]:
 
 
 def decoder_of(shipment: Shipment, fixed: bool) -> DecoderStep | None:
-    """The decoder with its cache; None where the model does not write, or a block cannot decode token by token."""
-    if no_decoder(shipment) is not None:
+    """The decoder with its cache; None where the model does not write, or the user wants none.
+
+    Raises:
+        InputError: a block cannot decode token by token; it is named.
+    """
+    if not shipment.decodes:
         return None
     return DecoderStep(shipment.model, max(shipment.length - 1, 1) if fixed else None).eval()
 
 
-def no_decoder(shipment: Shipment) -> str | None:
-    """Why there is no decoder, in a sentence; None where there is one."""
-    if shipment.arch.family == "encoder":
-        return "an encoder writes nothing"
+def check_decoder(shipment: Shipment) -> None:
+    """Raises InputError if the model has a block that cannot decode token by token, and a decoder is wanted."""
+    if not shipment.decodes:
+        return
     try:
-        DecoderStep(shipment.model)
+        state_slots(shipment.arch)
     except InputError as error:
-        return str(error)
-    return None
+        raise InputError(str(shipment.subnet.path), f"has no decoder: {error}; export it without one with "
+                                                    f"{Option('no_decoder')}") from None

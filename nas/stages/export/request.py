@@ -23,6 +23,7 @@ class ExportRequest:
         out: the folder to write; `exports/FORMAT` in the subnet's by default.
         length: tokens of a sequence, for formats that fix them; the context by default.
         max_loss_increase: nats that int8 may add to the loss.
+        no_decoder: leave out the decoder with its cache; for models with a block that cannot decode token by token.
 
     Raises:
         InputError: there is no such format, or it does not support what is requested.
@@ -34,6 +35,7 @@ class ExportRequest:
     out: Path | None = None
     length: int | None = None
     max_loss_increase: float | None = None
+    no_decoder: bool = False
 
     def __post_init__(self) -> None:
         module = formats.get(self.format)
@@ -47,6 +49,11 @@ class ExportRequest:
             raise InputError(Option("max_loss_increase"), f"is for {Option('int8')} only; otherwise logits may "
                                                           f"differ by at most {TOLERANCE:g}")
 
+        if self.no_decoder and not hasattr(module, "call"):
+            able = ", ".join(name for name in formats.names() if hasattr(formats.get(name), "call"))
+            raise InputError(Option("no_decoder"), f"is not for {self.format}, which has no decoder of its own; it is "
+                                                   f"for {able}")
+
     @property
     def name(self) -> str:
         """Of the export."""
@@ -57,6 +64,11 @@ class ExportRequest:
         why = formats.get(self.format).missing()
         if why:
             raise InputError(Option("format"), f"{self.format} cannot be written here: {why}")
+
+    def check_decoder(self, arch: Architecture) -> None:
+        """Raises InputError if there is no decoder to leave out."""
+        if self.no_decoder and arch.family == "encoder":
+            raise InputError(Option("no_decoder"), "is not for encoders, which have no decoder")
 
     def sequence_length(self, arch: Architecture) -> int:
         """Tokens of a sequence. Raises InputError if the architecture takes fewer."""

@@ -19,7 +19,7 @@ from nas.stages.export import formats
 from nas.stages.export.checking import MOST_LOSS, Case, largest_difference, losses, sample
 from nas.stages.export.decoding import decoder_run, start_of
 from nas.stages.export.folder import write_card
-from nas.stages.export.programs import no_decoder
+from nas.stages.export.programs import check_decoder
 from nas.stages.export.reading import label_scale
 from nas.stages.export.request import TOLERANCE, ExportRequest
 from nas.stages.export.shipment import Run, Shipment
@@ -54,7 +54,10 @@ def run(request: ExportRequest, progress: StageProgress) -> Exported:
     """
     request.check_available()
     subnet = Subnet.open(request.subnet)
-    shipment = Shipment(subnet, request.sequence_length(subnet.arch), request.int8)
+    request.check_decoder(subnet.arch)
+    shipment = Shipment(subnet, request.sequence_length(subnet.arch), request.int8, not request.no_decoder)
+    if hasattr(formats.get(request.format), "call"):
+        check_decoder(shipment)
     folder = request.out or subnet.path / "exports" / request.name
     if folder.exists() and not (folder / RECORD).is_file():
         raise InputError(str(folder), "exists and is not an export; delete it, or name another folder with "
@@ -110,12 +113,9 @@ def _compared(module: Any, shipment: Shipment, request: ExportRequest, folder: P
 
 def _decoder(module: Any, judge: Callable[..., dict[str, Any]], shipment: Shipment, request: ExportRequest,
              folder: Path, cases: Sequence[Case]) -> dict[str, Any]:
-    """How the decoder with its cache compares; of a format that writes one."""
-    if not hasattr(module, "call"):
+    """How the decoder with its cache compares, where one is written."""
+    if not hasattr(module, "call") or not shipment.decodes:
         return {}
-    why = no_decoder(shipment)
-    if why is not None:
-        return {} if shipment.arch.family == "encoder" else {"decoder": f"not written: {why}"}
     run = decoder_run(shipment, lambda name: module.call(folder, name), not module.DYNAMIC,
                       start_of(shipment, module.LEAST_PAST))
     assert run is not None

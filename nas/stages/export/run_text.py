@@ -22,61 +22,60 @@ TOKENIZER = Tokenizer.from_file(str(HERE / "tokenizer.json"))
 
 
 def read(text):
-    ids = TOKENIZER.encode(text).ids
-    if len(ids) > CONFIG["length"]:
-        sys.exit(f"the text has {{len(ids)}} tokens; at most {{CONFIG['length']}} fit")
-    return ids
+    found = TOKENIZER.encode(text)
+    if len(found) > CONFIG["length"]:
+        sys.exit(f"the text has {{len(found)}} tokens; at most {{CONFIG['length']}} fit")
+    return found
 '''
-PADDED = '''
+TENSORS = '''
 
-def padded(ids):
-    """Ids, their mask, and token types, (1, n) each."""
-    rest = [0] * (CONFIG["least_length"] - len(ids))
-    given = {"input_ids": ids + rest, "attention_mask": [1] * len(ids) + rest, "token_type_ids": [0] * len(ids + rest)}
+def tensors(text):
+    """The inputs of the model or its encoder, (1, n) each."""
+    TOKENIZER.enable_padding(length=CONFIG["least_length"], pad_id=CONFIG.get("pad_token_id", 0))
+    found = read(text)
+    given = {"input_ids": found.ids, "attention_mask": found.attention_mask, "token_type_ids": found.type_ids}
     return [np.array([given[name]], np.int64) for name in CONFIG["inputs"] if name in given]
 '''
-WRITE = '''
+GREEDY = '''
 
-def write(ids, most, masks=(), source=()):
-    """The most probable tokens after ids, up to the end of the text; the cache keeps what was read."""
-    decode, step, position, written = load("decode"), CONFIG["decoder"], 0, []
-    mask, past = [0] * step["start"], [np.zeros(shape, np.float32) for shape in step["past"]]
-    while len(written) < most and position < CONFIG["length"]:
-        now, ids = (ids[:1], ids[1:]) if step["window"] else (ids, [])
-        mask = (mask + [1] * len(now))[-step["window"] - 1 if step["window"] else 0 :]
-        places = np.arange(position, position + len(now), dtype=np.int64)[None]
-        logits, *past = decode(np.array([now]), np.array([mask]), places, *masks, *past, *source)
-        position += len(now)
+def greedy(ids, most, *source):
+    """The most probable tokens after ids. `past` is the decoder's cache, which starts with masked tokens."""
+    decode, cache, done, written = load("decode"), CONFIG["decoder"], 0, []
+    past, mask = [np.zeros(shape, np.float32) for shape in cache["past"]], [0] * cache["start"]
+    while len(written) < most and done < CONFIG["length"] and CONFIG.get("eos_token_id") not in written:
+        now, ids = ids[: cache["reads"]], ids[cache["reads"] :]
+        mask = (mask + [1] * len(now))[-cache["sees"] :]
+        given = [np.array([each], np.int64) for each in (now, mask, range(done, done + len(now)))]
+        logits, *past = decode(*given, *past, *source)
+        done += len(now)
         if not ids:
             ids = [int(logits[0, -1].argmax())]
-            if ids[0] == CONFIG["eos_token_id"]:
-                break
             written += ids
-    return TOKENIZER.decode(written)
+    return written
 '''
 BODIES = {
-    "generate": WRITE + '''
+    "generate": GREEDY + '''
 
 def generate(text, tokens=40):
-    return write(read(text), tokens)
+    return TOKENIZER.decode(greedy(read(text).ids, tokens))
 ''',
-    "translate": PADDED + WRITE + '''
+    "translate": TENSORS + GREEDY + '''
 
 def translate(text):
-    given = padded(read(text))
-    most = 2 * int(given[1].sum()) + 10
-    return write([CONFIG["decoder_start_token_id"]], most, given[1:2], load("encoder")(*given)).strip()
+    ids, mask, *types = tensors(text)
+    source = load("encoder")(ids, mask, *types)
+    return TOKENIZER.decode(greedy([CONFIG["decoder_start_token_id"]], 2 * mask.sum() + 10, mask, *source)).strip()
 ''',
-    "classify": PADDED + '''
+    "classify": TENSORS + '''
 
 def classify(text):
-    logits = load("model")(*padded(read(text)))[0][0]
+    logits = load("model")(*tensors(text))[0][0]
     return CONFIG["id2label"][str(logits.argmax())]
 ''',
-    "outputs": PADDED + '''
+    "outputs": TENSORS + '''
 
 def outputs(text):
-    found = load("model")(*padded(read(text)))[0][0]
+    found = load("model")(*tensors(text))[0][0]
     return found * CONFIG.get("label_deviation", 1) + CONFIG.get("label_mean", 0)
 '''}
 """By what a model does: the functions after `read`. The last one takes a text."""

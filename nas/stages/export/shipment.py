@@ -1,24 +1,4 @@
-"""The contract of an export format, and its input.
-
-A format is one file of `formats/`; its name with dashes is what `--format` takes. No other file has to change, and
-`tests/contracts/test_formats.py` runs over every file.
-
-| name | meaning |
-|---|---|
-| `HELP` | what it is, for the help of `nas export` and the reference |
-| `DYNAMIC` | whether batch and length are dynamic; otherwise the export is for one sequence of a fixed length |
-| `INT8` | whether weights can be quantised |
-| `TOLERANCE` | optional, for a format that rounds weights: the largest difference of a logit over the largest logit |
-| `missing()` | why it is not available here, with the command that installs it, or `None` |
-| `write(shipment, folder)` | write the model's files into a folder; returns facts to store |
-| `load(shipment, folder)` | a function that runs the export: positional tensors in, the first output out |
-| `usage(shipment, folder)` | three lines of Python that load the export and run it on a text |
-| `call(folder, name)` | for formats that write the programs of `programs.py`: one of them as a function of tensors |
-| `LEAST_PAST` | with `call`: the fewest tokens in the cache of its decoder; `None` if the cache has a fixed size |
-
-An export takes the tensors that `input_names` lists, all of them int64, and returns logits. A folder is complete:
-`folder.py` writes tokenizer, config and `run.py`, and the stage the model card.
-"""
+"""The input of an export format; `formats/README.md` has the contract of a format."""
 
 from __future__ import annotations
 
@@ -75,11 +55,13 @@ class Shipment:
 
     Args:
         length: tokens of a sequence, of source and target each, where a format fixes them.
+        decoder: whether to write the decoder of a model that has one.
     """
 
     subnet: Subnet
     length: int
     int8: bool
+    decoder: bool = True
 
     @cached_property
     def model(self) -> Transformer:
@@ -95,6 +77,11 @@ class Shipment:
     def arch(self) -> Architecture:
         """Its architecture."""
         return self.subnet.arch
+
+    @property
+    def decodes(self) -> bool:
+        """Whether a decoder with its cache belongs to the export."""
+        return self.decoder and self.arch.family != "encoder"
 
     @property
     def names(self) -> tuple[str, ...]:

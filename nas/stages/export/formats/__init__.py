@@ -1,4 +1,4 @@
-"""Export formats: one file each, found by its name; `shipment.py` describes such a file.
+"""Export formats: one file each, found by its name; README.md of this folder has the contract.
 
 User formats come from packages, through the entry-point group `nas.formats`, or from single files: see
 `search_spaces.plugins`.

@@ -18,6 +18,7 @@ from nas.stages.export.shipment import Shipment
 from search_spaces import load_architecture
 from supernet import Transformer
 from supernet.blocks import ffn
+from supernet.cache import _module
 from supernet.compression.quantised import DYNAMIC, dequantised, quantise
 from tests import shipments
 from tests.nas.runs import nas, refused
@@ -75,6 +76,8 @@ def test_another_folder(subnet, capsys):
     ((*FORMAT, "--length", "4"), "--length: is not for torch-export, which takes any; it is for executorch"),
     (("--format", "executorch", "--length", "13"), "--length: 13 is not allowed; allowed: 1 to the context, 12"),
     ((*FORMAT, "--max-loss-increase", "1"), "--max-loss-increase: is for --int8"),
+    (("--format", "huggingface", "--no-decoder"), "--no-decoder: is not for huggingface, which has no decoder of its "
+                                                  "own; it is for executorch, onnx, torch-export"),
 ])
 def test_what_a_format_does_not_do(subnet, capsys, arguments, says):
     before = list(files(subnet.path))
@@ -164,6 +167,25 @@ def test_a_block_that_cannot_be_taken_is_named(subnet, capsys, monkeypatch):
     says = refused(capsys, "export", "sub", *FORMAT)
     assert says.count("\n") == 1 and "torch.export cannot take ffn(width=8" in says
     assert not (subnet.path / "exports").exists()
+
+
+def test_a_block_that_cannot_decode_is_named_and_a_decoder_left_out_only_on_request(subnet, capsys, monkeypatch):
+    kind, block = subnet.arch.decoder[0].mixer.kind, type(subnet.model().get_submodule("decoder.0.mixer.block"))
+    monkeypatch.delattr(next(cls for cls in block.__mro__ if "state_shapes" in vars(cls)), "state_shapes")
+    _module.cache_clear()
+    says = refused(capsys, "export", "sub", *FORMAT)
+    assert f"sub: has no decoder: decoding: the kind {kind} cannot decode token by token" in says
+    assert says.rstrip().endswith("export it without one with --no-decoder") and says.count("\n") == 1
+    assert not (subnet.path / "exports").exists()
+    assert nas(capsys, "export", "sub", *FORMAT, "--no-decoder")[0] == 0
+    _module.cache_clear()
+    assert list(files(subnet.path / "exports" / "torch-export")) == [name for name in FILES if "decode" not in name]
+
+
+def test_an_encoder_has_no_decoder_to_leave_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shipments.ship(Transformer(shipments.space("encoder").smallest(), seed=0), Path("sub"))
+    assert "--no-decoder: is not for encoders" in refused(capsys, "export", "sub", *FORMAT, "--no-decoder")
 
 
 def test_a_compressed_subnet_is_exported_with_its_values(subnet, capsys):
