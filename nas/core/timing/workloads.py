@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import torch
@@ -16,10 +15,11 @@ from torch import Tensor, nn
 
 from hardware_profiles.profile import Conditions
 from hardware_profiles.table import unit_text
+from nas.core.timing.decoding import DecodingModel, DecodingUnits, ExportedUnits, remembered, unit_state
 from search_spaces import Architecture
 from search_spaces.units import LENGTHS, SUBLAYERS, Unit, plan
 from supernet.build import build_unit, fresh
-from supernet.cache import Cache, OneUnit, decoder_steps, state_shapes
+from supernet.cache import decoder_steps
 from supernet.call import Call
 from supernet.driver import run_unit
 from supernet.stepping import DecoderStep
@@ -65,15 +65,15 @@ class Workload:
         """The module in eval mode, and inputs it takes.
 
         Args:
-            decoder: how a whole model decodes: "open" and "fixed" are the decoders that `nas export` writes, with
-                caches of any or of one size; by default it decodes as `generate` does.
+            decoder: how units and models decode: "open" and "fixed" are the decoders that `nas export` writes, with
+                caches of any or of one size; by default they decode as `generate` does.
         """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(SEED)
             if isinstance(self.what, Architecture):
                 module, inputs = _whole(self.model(self.what), self.phase, conditions, decoder)
             elif isinstance(self.what, Unit):
-                module, inputs = _stack(self.what, self.phase, self.copies, conditions)
+                module, inputs = _stack(self.what, self.phase, self.copies, conditions, decoder)
             else:
                 module, inputs = _Empty(), _empty_inputs(self.what, self.phase, conditions)
         return module.eval().requires_grad_(False), inputs
@@ -85,7 +85,7 @@ class Workload:
 
 def described(module: nn.Module, inputs: Sequence[Tensor], high: int) -> list[dict[str, Any]]:
     """Inputs of a module as a job names them; `high` bounds tokens, and a decoder bounds masks and positions itself."""
-    bounds = module.bounds() if isinstance(module, DecoderStep) else {}
+    bounds = module.bounds() if isinstance(module, (DecoderStep, ExportedUnits)) else {}
     return [{"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape),
              **({} if tensor.is_floating_point() else {"high": bounds.get(i, high)})}
             for i, tensor in enumerate(inputs)]
@@ -119,21 +119,6 @@ class _Stack(nn.Module):
         return x
 
 
-class _Decoding(nn.Module):
-    """Sub-layers one after the other on one more token; each has a state of its own."""
-
-    def __init__(self, units: list[nn.Module], position: int, per_unit: int) -> None:
-        super().__init__()
-        self.units, self.per_unit = nn.ModuleList(OneUnit(unit, position) for unit in units), per_unit
-
-    def forward(self, x: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
-        after: list[Tensor] = []
-        for i, unit in enumerate(self.units):
-            x, *state = unit(x, *states[i * self.per_unit : (i + 1) * self.per_unit])
-            after += state
-        return (x, *after)
-
-
 class _SideBySide(nn.Module):
     """Units whose outputs cannot be their inputs, such as embeddings and heads, all run on the same input."""
 
@@ -161,21 +146,8 @@ class _Whole(nn.Module):
         return self.model(*tokens)
 
 
-class _WholeDecoding(nn.Module):
-    """A plain model on one more token."""
-
-    def __init__(self, model: Transformer, past: int, counts: Sequence[int]) -> None:
-        super().__init__()
-        self.model, self.past, self.counts = model, past, counts
-
-    def forward(self, token: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
-        rest = iter(tensors)
-        states = tuple(tuple(islice(rest, count)) for count in self.counts)
-        logits, cache = self.model.decode(token, Cache(token.shape[0], self.past, states))
-        return (logits, *(tensor for state in cache.states for tensor in state))
-
-
-def _stack(unit: Unit, phase: str, copies: int, conditions: Conditions) -> tuple[nn.Module, tuple[Tensor, ...]]:
+def _stack(unit: Unit, phase: str, copies: int, conditions: Conditions,
+           decoder: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
     units = [fresh(build_unit(unit)) for _ in range(copies)]
     length = unit.length(conditions.length) if phase == "prefill" else 1
     if unit.role == "embedding":
@@ -187,9 +159,12 @@ def _stack(unit: Unit, phase: str, copies: int, conditions: Conditions) -> tuple
         return _SideBySide(unit.role, units), (x,)
     if unit.role not in SUBLAYERS or (phase == "decode" and unit.role == "ffn"):
         return _Stack(unit.role, units), (x,)
+    if phase == "decode" and decoder:
+        step = ExportedUnits(unit, units, conditions.past if decoder == "fixed" else None)
+        return step, step.example(conditions.batch, 1, remembered(unit, conditions))
     if phase == "decode":
-        state = [_state(unit, conditions) for _ in units]
-        return _Decoding(units, conditions.past, len(state[0])), (x, *(tensor for states in state for tensor in states))
+        states = [unit_state(unit, conditions) for _ in units]
+        return DecodingUnits(units, conditions.past, len(states[0])), (x, *(each for state in states for each in state))
     memory = (torch.randn(conditions.batch, conditions.length, width),) if unit.role == "cross" else ()
     return _Stack(unit.role, units), (x, *memory)
 
@@ -204,16 +179,10 @@ def _whole(model: Transformer, phase: str, conditions: Conditions,
     if decoder:
         step = DecoderStep(model, conditions.past if decoder == "fixed" else None)
         return step, step.example(conditions.batch, 1, conditions.past, conditions.length)
-    states = [_state(step.unit, conditions) for step in decoder_steps(arch) if step.unit.role in SUBLAYERS]
+    states = [unit_state(step.unit, conditions) for step in decoder_steps(arch) if step.unit.role in SUBLAYERS]
     token = torch.randint(arch.vocab_size, (conditions.batch, 1))
-    return (_WholeDecoding(model, conditions.past, [len(state) for state in states]),
+    return (DecodingModel(model, conditions.past, [len(state) for state in states]),
             (token, *(tensor for state in states for tensor in state)))
-
-
-def _state(unit: Unit, conditions: Conditions) -> tuple[Tensor, ...]:
-    """The state of a sub-layer: of the past, or of the source for cross-attention."""
-    past = conditions.length if unit.role == "cross" else conditions.past
-    return tuple(torch.randn(shape) for shape in state_shapes(unit, conditions.batch, past))
 
 
 def _empty_inputs(width: int, phase: str, conditions: Conditions) -> tuple[Tensor, ...]:

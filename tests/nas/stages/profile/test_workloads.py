@@ -128,3 +128,24 @@ def test_compiled_decoders_are_those_that_are_exported(decoder):
         assert tuple(tensor.shape) == slot.shape(AT.batch, AT.past + (decoder == "open"), AT.length)
     high = {each["high"] for each in described(module, inputs, arch.vocab_size) if "high" in each}
     assert high == {2, arch.context, arch.vocab_size}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["lm-tiny", "seq2seq-small"])
+def test_units_of_compiled_decoders_compute_the_same_with_masks_and_positions(name):
+    """Every kind with a state; a fixed window also loses its oldest token."""
+    kinds = {(unit.role, unit.block.kind): unit for unit in units_of(load_space(name), "decode")
+             if unit.role in ("mixer", "cross")}
+    for unit in kinds.values():
+        plain, given = Workload("decode", unit, 2).build(AT)
+        expected, *grown = plain(*given)
+        for decoder in ("open", "fixed"):
+            module, inputs = Workload("decode", unit, 2).build(AT, decoder)
+            at_past = torch.full_like(inputs[2], AT.past)
+            x, *states = module(given[0], inputs[1], at_past, *given[1:])
+            assert torch.allclose(x, expected, atol=1e-5), unit
+            assert len(states) == (0 if unit.role == "cross" else len(grown))
+            for axis, tensor, whole in zip(module.axes * 2, states, grown):
+                kept = whole if axis is None or decoder == "open" else whole.narrow(axis, 1, AT.past)
+                assert torch.allclose(tensor, kept, atol=1e-5), unit
+        assert [each["high"] for each in described(module, inputs, 9) if "high" in each] == [2, 2]
