@@ -1,22 +1,26 @@
 """What a cache gains: the latency of one more token with the exported decoder, against reading the whole text again.
 
-    python benchmarks/decoding.py SUBNET... [--past 16 32 64 128] [--rounds 60]
+    python benchmarks/decoding.py SUBNET|SPACE... [--past 16 32 64 127] [--rounds 60] [--results benchmarks/results]
 
-Exports what is not exported yet to onnx and executorch, in fp32 and int8, and times the files in their runtimes on one
-thread, in turns. ExecuTorch programs have a fixed size: they are exported for each past. Prints one JSON line: for each
-subnet, format and past the milliseconds of the decoder and of the model without a cache, and the bytes of the programs.
+Exports subnets, or for a space the architecture of its seed 0 with fresh weights, to onnx and executorch, in fp32 and
+int8, and times the files in their runtimes on one thread, in turns. ExecuTorch programs have a fixed size: they are
+exported for each past. Prints one JSON line: for each subnet, format, precision and past the milliseconds of the
+decoder and of the model without a cache. Pasts that leave no room in the context are left out; shipped spaces have 128.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from _measuring import interleaved
+from _results import add_option, append
 from rich.console import Console
 
 from hardware_profiles.runtimes import onnx_runtime, xnnpack
@@ -27,8 +31,21 @@ from nas.stages.export.run import run
 from nas.stages.export.shipment import Shipment
 from nas.stages.measure.run import open_subnets
 from nas.terminal.progress import TerminalProgress
+from nas.testing.small_subnets import ship
+from search_spaces import load_space, shipped_spaces
+from supernet import Transformer
 
 RUNTIMES = {"onnx": (onnx_runtime, ".onnx"), "executorch": (xnnpack, ".pte")}
+
+
+def subnets(names: list[str], root: Path) -> Iterator[tuple[str, Subnet]]:
+    """What to time, by the user's name."""
+    for name in names:
+        if name in shipped_spaces():
+            arch = load_space(name).sample(random.Random(0))
+            yield name, ship(Transformer(arch, seed=0), root / name)
+        else:
+            yield from ((str(subnet.path), subnet) for subnet in open_subnets([name]))
 
 
 def exported(subnet: Subnet, name: str, int8: bool, length: int | None, out: Path) -> Path:
@@ -37,7 +54,7 @@ def exported(subnet: Subnet, name: str, int8: bool, length: int | None, out: Pat
         return run(ExportRequest(str(subnet.path), name, int8, out, length, 9.0 if int8 else None), progress).folder
 
 
-def timed(subnet: Subnet, name: str, past: int, folder: Path, precision: str, rounds: int) -> list[float]:
+def timed(subnet: Subnet, name: str, past: int, folder: Path, precision: str, rounds: int) -> dict[str, float]:
     """Milliseconds of one more token: by the decoder, and by the model on all tokens."""
     runtime, suffix = RUNTIMES[name]
     fixed = name == "executorch"
@@ -47,38 +64,38 @@ def timed(subnet: Subnet, name: str, past: int, folder: Path, precision: str, ro
     inputs = {DECODER: step.example(1, 1, past, past + 1), MODEL: shipment.example(1, past + 1)}
     runs = {each: runtime.load(str(folder / f"{each}{suffix}"), [tensor.numpy() for tensor in given],
                                {"threads": 1, "precision": precision}) for each, given in inputs.items()}
-    return [round(1e3 * seconds, 4) for seconds in interleaved(runs, rounds).values()]
+    seconds = interleaved(runs, rounds)
+    return {"with_cache_ms": round(1e3 * seconds[DECODER], 4), "without_cache_ms": round(1e3 * seconds[MODEL], 4)}
 
 
-def figures(subnet: Subnet, name: str, pasts: list[int], rounds: int, root: Path) -> dict[str, Any]:
-    """Of both precisions of a format."""
-    found: dict[str, Any] = {}
+def rows_of(subnet: Subnet, name: str, pasts: list[int], rounds: int) -> Iterator[dict[str, Any]]:
+    """The figures of a format, in both precisions."""
+    fixed = name == "executorch"
     for precision in ("fp32", "int8"):
-        at = {}
-        for past in (each for each in pasts if each < subnet.arch.context):
-            fixed = name == "executorch"
-            folder = root / f"{subnet.path.name}-{name}-{precision}-{past if fixed else 0}"
-            if not folder.exists():
-                exported(subnet, name, precision == "int8", past + 1 if fixed else None, folder)
-            suffix = RUNTIMES[name][1]
-            sizes = {path.name: path.stat().st_size for path in sorted(folder.glob(f"*{suffix}"))}
-            at[past] = {"decode_ms, whole_ms": timed(subnet, name, past, folder, precision, rounds), "bytes": sizes}
-        found[precision] = at
-    return found
+        with tempfile.TemporaryDirectory() as root:
+            for past in (each for each in pasts if each < subnet.arch.context):
+                folder = Path(root, str(past) if fixed else "any")
+                if not folder.exists():
+                    exported(subnet, name, precision == "int8", past + 1 if fixed else None, folder)
+                yield {"format": name, "precision": precision, "past": past,
+                       **timed(subnet, name, past, folder, precision, rounds)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("subnets", nargs="+")
-    parser.add_argument("--past", nargs="+", type=int, default=[16, 32, 64, 128])
+    parser.add_argument("names", nargs="+", metavar="SUBNET|SPACE")
+    parser.add_argument("--past", nargs="+", type=int, default=[16, 32, 64, 127])
     parser.add_argument("--formats", nargs="+", default=list(RUNTIMES), choices=list(RUNTIMES))
     parser.add_argument("--rounds", type=int, default=60)
+    add_option(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as root:
-        print(json.dumps({str(subnet.path): {name: figures(subnet, name, options.past, options.rounds, Path(root))
-                                             for name in options.formats}
-                          for subnet in open_subnets(options.subnets)}))
+        rows = [{"subnet": name, "key": subnet.arch.key[:12], **row}
+                for name, subnet in subnets(options.names, Path(root))
+                for each in options.formats for row in rows_of(subnet, each, options.past, options.rounds)]
+    print(json.dumps({"benchmark": "decoding", "rows": rows}))
+    append(options.results, "decoding", rows)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 
 from nas.core.subnet import Subnet
 from nas.stages.export import formats
@@ -30,6 +32,7 @@ from tests import parity, shipments
 SPACES = ("lm-tiny", "encoder-small", "seq2seq-small")
 EVERY = [name for name in formats.names() if name != "gguf"]
 """Formats that take any model."""
+TOKENS = " tokens"
 WRITTEN = 32
 """Tokens that exported decoders write."""
 PER_PROCESS = 4
@@ -68,25 +71,25 @@ def trip(name: str, place: int, int8: bool, wanted: list[str]) -> dict:
                 found[each.name] = record["loss"] - record["plain_loss"] if each.int8 else record["largest_difference"]
                 if "decoder_largest_difference" in record:
                     found[f"{each.name} decoder"] = record["decoder_largest_difference"]
-                    found[f"{each.name} tokens"] = other_tokens(exported.folder, subnet, place)
+                    found[f"{each.name}{TOKENS}"] = other_tokens(exported.folder, subnet, place)
             except InputError as error:
                 found[each.name] = str(error)
     return {"space": name, "place": place, "key": arch.key, "differences": found}
 
 
 def other_tokens(folder: Path, subnet: Subnet, place: int) -> float:
-    """1 if the `run.py` of an export writes another text than the model, greedily and with its cache; 0 if the same."""
+    """1 if the `run.py` of an export writes other tokens than the model, greedily and with its cache; 0 if the same."""
     model, arch, run = subnet.model(), subnet.arch, runpy.run_path(str(folder / "run.py"))
     n = min(arch.context // 2, WRITTEN)
     generator = torch.Generator().manual_seed(place)
     ids = torch.randint(4, arch.vocab_size, (1, min(5, arch.context // 4)), generator=generator)
     if arch.family == "lm":
-        expected = model.generate(ids, n, stop=EOS)[0].tolist()
-        return float(run["write"](ids[0].tolist(), n) != run["TOKENIZER"].decode(expected))
-    expected = model.generate(ids, n, begin=BOS, stop=EOS)[0].tolist()
-    given = run["padded"](ids[0].tolist())
-    written = run["write"]([BOS], n, given[1:2], run["load"]("encoder")(*given))
-    return float(written != run["TOKENIZER"].decode(expected))
+        return float(run["greedy"](ids[0].tolist(), n) != model.generate(ids, n, stop=EOS)[0].tolist())
+    rest = max(run["CONFIG"]["least_length"] - ids.shape[1], 0)
+    source, mask = (F.pad(each, (0, rest)).numpy() for each in (ids, torch.ones_like(ids)))
+    types = [np.zeros_like(source)] if arch.n_types else []
+    written = run["greedy"]([BOS], n, mask, *run["load"]("encoder")(source, mask, *types))
+    return float(written != model.generate(ids, n, begin=BOS, stop=EOS)[0].tolist())
 
 
 def good(name: str, difference: float | str) -> bool:
@@ -100,10 +103,13 @@ def summary(space: str, rows: list[dict]) -> tuple[str, bool]:
     found = {way: [row["differences"][way] for row in rows if way in row["differences"]] for way in ways}
     fine = all(good(way, each) for way, those in found.items() for each in those)
     worst = {way: max((each for each in those if not isinstance(each, str)), default=float("nan"))
-             for way, those in found.items()}
+             for way, those in found.items() if not way.endswith(TOKENS)}
+    equal = [f"{way.removesuffix(TOKENS)} {those.count(0.0)} of {len(those)}" for way, those in found.items()
+             if way.endswith(TOKENS)]
     family = load_space(space).family
     return (f"{family} ({space}): {len(rows)} architectures; largest difference to the plain model: "
             + ", ".join(f"{'supernet' if way == 'extracted' else way} {value:.1e}" for way, value in worst.items())
+            + (f"; same greedy tokens: {', '.join(equal)}" if equal else "")
             + f": {'ok' if fine else 'FAILED'}"), fine
 
 

@@ -1,0 +1,94 @@
+"""Uses exports where this project is not installed: in an environment of the runtime alone.
+
+    python -m venv ORT && ORT/bin/pip install onnxruntime numpy tokenizers
+    python -m tests.alone onnx --python ORT/bin/python
+
+Exports small models of every family with this interpreter, runs them with the other one, and compares with what
+`nas generate`, `nas classify` and `nas translate` answer. Packages of the other environment: `onnxruntime`,
+`executorch` or `torch`, with numpy and tokenizers; for `huggingface` transformers, torch and accelerate. Prints a line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from nas.core.progress import StageProgress
+from nas.core.subnet import Subnet
+from nas.stages.export.request import ExportRequest
+from nas.stages.export.run import run
+from nas.stages.use.request import GenerateRequest, PredictRequest
+from nas.stages.use.run import generate, predict
+from supernet import extract
+from tests import shipments
+from tests.nas.stages.export.test_huggingface import used_alone
+from tests.parity import randomised
+
+TEXTS = ("12+3=4", "7")
+NOT_THERE = ("nas", "supernet", "onnx", "onnxscript", "transformers")
+"""Packages that no `run.py` needs."""
+PACKAGES = "import importlib.util as u; print(*(n for n in {names!r} if u.find_spec(n)))"
+
+
+def answer(subnet: Subnet, text: str) -> str:
+    """What the command of the model's task answers."""
+    if subnet.arch.family == "lm":
+        return generate(GenerateRequest(str(subnet.path), text, 40, temperature=0.0), StageProgress()).text
+    found = next(iter(predict(PredictRequest(str(subnet.path), [text]), StageProgress())))
+    return getattr(found, "label", None) or found.line
+
+
+def said(python: str, *arguments: str, cwd: Path | None = None) -> str:
+    """What another interpreter prints; isolated, so that nothing of ours is found."""
+    done = subprocess.run([python, "-I", *arguments], cwd=cwd, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def programs(name: str, python: str, folder: Path, n: int) -> str:
+    """Runs `run.py` of n architectures of each family on the texts. Gives a line."""
+    there = said(python, "-c", PACKAGES.format(names=NOT_THERE)).split()
+    assert not there, f"{python} has {', '.join(there)}; use an environment without"
+    same = dict.fromkeys(shipments.SPACES, 0)
+    for family in same:
+        space, rng = shipments.space(family), random.Random("alone")
+        net = randomised(space)
+        for i in range(n):
+            subnet = shipments.ship(extract(net, space.sample(rng)), folder / f"{family}-{i}")
+            made = run(ExportRequest(str(subnet.path), name), StageProgress()).folder
+            for text in TEXTS:
+                found, expected = said(python, "run.py", text, cwd=made), answer(subnet, text)
+                assert found.strip("\n") == expected.strip("\n"), f"{family} {i}: {found!r} instead of {expected!r}"
+                same[family] += 1
+    return f"{name}: the answers of run.py equal ours: " + ", ".join(f"{of} {k} of {k}" for of, k in same.items())
+
+
+def transformers(python: str, folder: Path) -> str:
+    """Fine-tunes, generates and saves in transformers; see `used_alone`. Gives a line."""
+    found = used_alone(python, folder)
+    losses = ", ".join(f"{family} {found[family]['losses'][0]:.3f} to {found[family]['losses'][1]:.3f}"
+                       for family in shipments.SPACES)
+    return (f"huggingface, transformers {found['transformers']}: logits, batched and single generation, beams, "
+            f"translation, pipelines and saved copies as expected; loss of 20 Trainer steps: {losses}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("format", choices=("onnx", "executorch", "torch-export", "huggingface"))
+    parser.add_argument("--python", default=sys.executable, help="the interpreter of the other environment")
+    parser.add_argument("-n", type=int, default=2, help="architectures of each family")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        if options.format == "huggingface":
+            print(transformers(options.python, Path(folder)))
+        else:
+            print(programs(options.format, options.python, Path(folder), options.n))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
