@@ -90,8 +90,8 @@ def _placeholders(unit: nn.Module, x: Tensor, call: Call) -> dict[str, tuple[Ten
     shapes = getattr(unit.block, "shared_shapes", None)
     if shapes is None:
         return {}
-    return {name: tuple(x.new_zeros(shape) for shape in each)
-            for name, each in shapes(x.shape[0], call.position + x.shape[1]).items()}
+    read = call.mask.shape[1] if call.mask is not None else call.position + x.shape[1]
+    return {name: tuple(x.new_zeros(shape) for shape in each) for name, each in shapes(x.shape[0], read).items()}
 
 
 def _run_role(role: str, unit: Callable[..., Any], x: Any, call: Call, tied: Mapping[str, Tensor]) -> tuple[Any, Call]:

@@ -238,16 +238,16 @@ def _summed(node: Any, shapes: dict[str, list[int]]) -> int:
     """How many products each output of a node is the sum of."""
     import math
 
-    first, second = (shapes[name] for name in node.input[:2])
+    given = [shapes[name] for name in node.input if name]
     if node.op_type == "Conv":  # weights: outputs, inputs of a group, kernel
-        return math.prod(second[1:])
+        return math.prod(given[1][1:])
     if node.op_type == "Einsum":
         attribute = next(attribute for attribute in node.attribute if attribute.name == "equation")
         equation = attribute.s.decode().replace(" ", "")
         inputs, output = equation.split("->")
-        letters = dict(zip(inputs.replace(",", ""), [*first, *second]))
+        letters = dict(zip(inputs.replace(",", ""), (size for shape in given for size in shape)))
         return math.prod(size for letter, size in letters.items() if letter not in output)
-    return first[-2 if any(attribute.name == "transA" and attribute.i for attribute in node.attribute) else -1]
+    return given[0][-2 if any(attribute.name == "transA" and attribute.i for attribute in node.attribute) else -1]
 
 
 def _reason(error: BaseException | None) -> str:

@@ -59,6 +59,30 @@ def test_leaves_the_weights_of_groups_as_they_are(tmp_path):
     assert (found - expected).abs().max() < 0.05 * expected.abs().max()
 
 
+class Summed(nn.Module):
+    """A linear map, and products written as Einsum, of two and of three tensors."""
+
+    def __init__(self):
+        super().__init__()
+        self.map, self.heads = nn.Linear(8, 8, bias=False), nn.Parameter(torch.randn(2, 8, 3))
+        self.gates, self.mix = nn.Parameter(torch.randn(4, 8)), nn.Parameter(torch.randn(8, 5))
+
+    def forward(self, x):
+        y = self.map(x)
+        return torch.einsum("bni,hio->bnho", y, self.heads), torch.einsum("bni,si,im->bnsm", y, self.gates, self.mix)
+
+
+def test_products_that_are_written_as_einsum_count_as_not_quantised(tmp_path):
+    import onnx
+
+    path = tmp_path / "model.onnx"
+    facts = onnx_runtime.compile(Summed().eval(), (torch.randn(2, 7, 8),), str(path), INT8)
+    kept = [node.op_type for node in onnx.load(path).graph.node if node.op_type in onnx_runtime.PRODUCTS]
+    assert kept, "nothing is left in fp32"
+    left = 2 * 8 * 3 + 4 * 8 * 5
+    assert facts["not_quantised"] == pytest.approx(left / (left + 8 * 8))
+
+
 class Tied(nn.Module):
     """A table that words are read from and scored with."""
 

@@ -131,7 +131,7 @@ def test_compiled_decoders_are_those_that_are_exported(decoder):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", ["lm-tiny", "seq2seq-small"])
+@pytest.mark.parametrize("name", ["zoo-lm", "seq2seq-small"])
 def test_units_of_compiled_decoders_compute_the_same_with_masks_and_positions(name):
     """Every kind with a state; a fixed window also loses its oldest token."""
     kinds = {(unit.role, unit.block.kind): unit for unit in units_of(load_space(name), "decode")
