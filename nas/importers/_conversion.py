@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from nas.importers._checkpoint import CONFIG, Checkpoint
 from nas.importers._config import PretrainedSettings
 from nas.importers._registry import by_model_type, registry
 from search_spaces import Architecture, InputError
+from search_spaces.architecture import Layer
 from search_spaces.errors import Fault
 from supernet import Transformer
 
@@ -93,9 +94,12 @@ def _fill(model: Transformer, checkpoint: Checkpoint, stock: StockModel) -> None
 def stock_models(arch: Architecture, first: str = "") -> Iterator[tuple[Importer, dict[str, Any], StockModel]]:
     """The stock classes that can hold an architecture, each with its config: reading the config gives it again.
 
+    Slots do not count: a model that keeps the layers 0, 2 and 5 of a space is one of three layers.
+
     Args:
         first: the `model_type` to try first.
     """
+    arch = _renumbered(arch)
     known = [(each, importer) for importer in registry().values() for each in importer.model_types]
     for model_type, importer in sorted(known, key=lambda pair: pair[0] != first):
         try:
@@ -115,9 +119,39 @@ def _head(arch: Architecture) -> str:
     return "pooler" if arch.head.kind == "features" and arch.head["pooler"] else arch.head.kind
 
 
+def _renumbered(arch: Architecture) -> Architecture:
+    """The same layers in other slots: each is the index of the first layer that uses it."""
+    stacks: dict[str, Any] = {}
+    for stack, layers in arch.stacks.items():
+        mixers, ffns = _first_uses(layers)
+        stacks[stack] = tuple(replace(layer, mixer_slot=mixers[layer.mixer_slot], ffn_slot=ffns[layer.ffn_slot])
+                              for layer in layers)
+    return replace(arch, **stacks)
+
+
+def _first_uses(layers: Sequence[Layer]) -> tuple[dict[int, int], dict[int, int]]:
+    """Slot -> index of the first layer that uses it, of mixers and of feed-forwards."""
+    last = range(len(layers))[::-1]  # the first use overwrites later ones
+    return {layers[i].mixer_slot: i for i in last}, {layers[i].ffn_slot: i for i in last}
+
+
+def _renamed(tensors: Mapping[str, Tensor], arch: Architecture) -> dict[str, Tensor]:
+    """The tensors of a model under the names that they have in the renumbered one."""
+    slots = {stack: _first_uses(layers) for stack, layers in arch.stacks.items()}
+    renamed = {}
+    for name, tensor in tensors.items():
+        stack, _, rest = name.partition(".")
+        slot, _, part = rest.partition(".")
+        if stack in slots and slot.isdecimal():
+            mixers, ffns = slots[stack]
+            name = f"{stack}.{(ffns if part.startswith('ffn.') else mixers)[int(slot)]}.{part}"
+        renamed[name] = tensor
+    return renamed
+
+
 def stock_tensors(model: Transformer, importer: Importer, stock: StockModel) -> Mapping[str, Tensor]:
     """The tensors of a stock class that hold a model. Raises NotExpressibleError where they cannot."""
-    ours = model.state_dict()
+    ours = _renamed(model.state_dict(), model.arch)
     found = {link.theirs: link.change.write([ours[name] for name in link.ours]).contiguous() for link in stock.links}
     found |= {name: torch.zeros(shape(stock.arch)) for name, shape in importer.zeros.items() if name not in found}
     return found

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from nas.core.progress import StageProgress
-from nas.core.subnet import Subnet
+from nas.core.subnet import Subnet, write_subnet
 from nas.importers import Checkpoint, ImportWishes, convert, registry, stock_models
 from nas.stages.export.request import ExportRequest
 from nas.stages.export.run import run as export
@@ -22,6 +22,7 @@ from nas.stages.import_model.request import ImportRequest
 from nas.stages.import_model.run import ImportResult, run
 from search_spaces import InputError, load_space
 from search_spaces.block import BlockConfig
+from supernet import Transformer
 
 transformers = pytest.importorskip("transformers")
 
@@ -155,6 +156,23 @@ def test_generate_of_the_stock_class_uses_its_cache(tmp_path: Path) -> None:
     assert ids.tolist() == [[2, 5, 6, 7, 3]]
     found = made.generate(ids, max_new_tokens=6, do_sample=False, eos_token_id=None)[0, 5:].tolist()
     assert found == Subnet.open(str(tmp_path / "ours")).model().generate(ids, 6, temperature=0)[0].tolist()
+
+
+def test_a_model_without_some_layers_is_a_stock_class(tmp_path: Path) -> None:
+    """Slots say where weights lay in a supernet; transformers counts layers."""
+    config = {**DECODER, "num_hidden_layers": 4, "attention_bias": True}
+    whole = imported(pretrained(tmp_path / "theirs", "LlamaForCausalLM", config), tmp_path / "ours").subnet
+    arch = replace(whole.arch, decoder=(whole.arch.decoder[1], whole.arch.decoder[3]))
+    small = Transformer(arch, seed=0).eval()
+    small.load_state_dict({name: whole.model().state_dict()[name] for name in small.state_dict()})
+    write_subnet(tmp_path / "small", small, whole.tokenizer(), whole.facts.model_copy(update={"key": arch.key}))
+    request = ExportRequest(str(tmp_path / "small"), "huggingface", out=tmp_path / "again")
+    assert export(request, StageProgress()).record["class"] == "LlamaForCausalLM"
+    assert not list((tmp_path / "again").glob("*.py"))
+    ids = torch.arange(5, 29).reshape(2, 12)
+    with torch.no_grad():
+        theirs = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "again").eval()(ids).logits
+        assert (theirs - small(ids)).abs().max() < 1e-4
 
 
 def test_layers_of_different_width_need_the_modelling_file(tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from nas.core.subnet import HistoryStep, SubnetFacts, write_subnet
-from nas.importers import Checkpoint, ImportWishes, convert
+from nas.importers import Checkpoint, ImportWishes, convert, stock_models
 from nas.stages.space_from.request import SpaceFromRequest
 from nas.stages.space_from.run import run
 from search_spaces import InputError, load_space
@@ -49,6 +50,19 @@ def test_choices_suit_the_hardware_and_keep_meaning(tmp_path: Path) -> None:
     assert mixer["head_dim"].choices(0) == (16,)
     assert space.stacks["decoder"].layers["block"]["ffn"].dims["ffn"]["inner"].choices(0) == (32, 64, 96)
     assert space.norm_eps == 1e-5 and "rotary_base" not in (tmp_path / "own.yaml").read_text()
+
+
+def test_layers_can_be_kept_alike(tmp_path: Path) -> None:
+    """So that every architecture is one that the stock class can express."""
+    arch = architecture(tmp_path, "BertForSequenceClassification", {**CASES["bert"][2][1], **BIG})
+    request = SpaceFromRequest(subnet(tmp_path / "ours", arch), tmp_path / "own.yaml", ("width", "heads", "rank"),
+                               uniform=True)
+    space = run(request).space
+    assert space.largest() == arch and space.size() > 5
+    for seed in range(10):
+        drawn = space.sample(Random(seed))  # noqa: S311
+        assert len({layer.ffn for layer in drawn.encoder}) == 1
+        assert next(stock_models(drawn))[2].cls == "BertForSequenceClassification"
 
 
 def test_a_new_classifier_replaces_the_head(tmp_path: Path) -> None:
