@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from nas.core.event_file import EventFile
 from nas.core.run_dir import write_text
 from search_spaces import InputError
 from search_spaces.errors import shown
@@ -26,17 +27,22 @@ LOSS = "train/loss_"
 class Files:
     """Writes `metrics.csv` (step, metric, value) and TensorBoard events.
 
-    Rows after the step that a run is resumed from are removed, because those steps are repeated.
+    Rows after the step that a run is resumed from are removed, because those steps are repeated. Use it in a `with`
+    block: at its end, everything is on disk.
     """
 
     def __init__(self, folder: Path, start: int, log_every: int) -> None:
-        from tensorboardX import SummaryWriter
-
         self.path, self.log_every = folder / "metrics.csv", log_every
         kept = [row.text for row in read_rows(self.path, damaged=False) if row.step <= start]
         write_text(self.path, HEADER + "".join(kept))
-        self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=start + 1)
+        self.events = EventFile(folder / "tensorboard", start)
         self.clock, self.tokens = Clock(), 0
+
+    def __enter__(self) -> Files:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.events.close()
 
     def on_step(self, report: StepReport) -> None:
         """A row per metric, every `log_every` steps."""
@@ -55,15 +61,13 @@ class Files:
 
     def on_checkpoint(self, path: Path) -> None:
         """Flush rows to disk."""
-        self.writer.flush()
+        self.events.flush()
         self.clock.did_something_else()
 
     def _write(self, step: int, metrics: Mapping[str, float]) -> None:
         with self.path.open("a", encoding="utf-8") as file:
             file.write("".join(f"{step},{name},{value!r}\n" for name, value in metrics.items()))
-        for name, value in metrics.items():
-            if math.isfinite(value):  # TensorBoard cannot draw others, and its writer would warn about each
-                self.writer.add_scalar(name, value, step)
+        self.events.add(step, {name: value for name, value in metrics.items() if math.isfinite(value)})
 
 
 class Clock:

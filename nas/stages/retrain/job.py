@@ -170,10 +170,10 @@ def retrain(job: RetrainJob, prepared: Prepared, observer: Observer | None = Non
         write_text(job.work / SETTINGS, job.config.model_dump_json(indent=2) + "\n")
         checkpoints = Checkpoints(job.work / "checkpoints", recipe.keep)
         checkpoints.load_newest(trainer)
-        files = Files(job.work, trainer.progress.step, recipe.log_every)
         evaluate = evaluator(tasks.get(job.run.config().task), prepared, {"model": job.subnet.arch})
-        if not fit(trainer, checkpoints, evaluate, Several([files, *([observer] if observer else [])]), stop):
-            raise Stopped(f"stopped after step {trainer.progress.step:,}")
+        with Files(job.work, trainer.progress.step, recipe.log_every) as files:
+            if not fit(trainer, checkpoints, evaluate, Several([files, *([observer] if observer else [])]), stop):
+                raise Stopped(f"stopped after step {trainer.progress.step:,}")
         progress = trainer.progress
         checkpoints.load_best(trainer)
         result = _write(job, prepared, trainer, progress)

@@ -5,6 +5,7 @@ The run's folder has to be reachable under the same path from every machine of t
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -75,18 +76,22 @@ def _worker(config: dict[str, Any]) -> None:
         return
     workers = Workers(dist.get_rank(), dist.get_world_size())
     dist.barrier()  # all workers must see the same newest checkpoint
-    observer: Observer = Silent()
-    if workers.rank == 0:
-        start = newest_step(run.path / "checkpoints")
-        observer = Files(run.path, start, run.config().training.log_every)
+    device = str(get_device()) if config["cuda"] else "cpu"
     try:
-        device = str(get_device()) if config["cuda"] else "cpu"
-        train_supernet(run, observer, _stop_file(run).exists, workers, device=device)
+        with _observer(run, workers) as observer:
+            train_supernet(run, observer, _stop_file(run).exists, workers, device=device)
     except Stopped:
         return  # the process that started the workers knows
     except InputError as error:
         write_json(_failure_file(run), {"schema_version": 1, "message": error.marked})
         raise
+
+
+def _observer(run: RunDir, workers: Workers) -> AbstractContextManager[Observer]:
+    """The curves of the run, which the first worker writes."""
+    if workers.rank:
+        return nullcontext(Silent())
+    return Files(run.path, newest_step(run.path / "checkpoints"), run.config().training.log_every)
 
 
 def _stop_file(run: RunDir) -> Path:

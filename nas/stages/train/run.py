@@ -97,8 +97,8 @@ def _trained(folder: RunDir, prepared: Prepared, request: TrainRequest, progress
         progress.note(f"resuming after step {start:,} of {recipe.steps:,}")
     shown = progress.training("training", recipe.steps, start)
     if request.workers == 1:
-        files = Files(folder.path, start, recipe.log_every)
-        train_supernet(folder, Several((files, shown)), progress.stop, prepared=prepared)
+        with Files(folder.path, start, recipe.log_every) as files:
+            train_supernet(folder, Several((files, shown)), progress.stop, prepared=prepared)
     else:
         from nas.stages.train.on_ray import train_on_ray
 
