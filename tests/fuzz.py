@@ -17,6 +17,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import traceback
 import warnings
 from collections import Counter
@@ -43,10 +44,14 @@ LIMIT_S = 10
 """Seconds of computing after which a command counts as one that does not end; most take a tenth of one."""
 WAITING_S = 120
 """Seconds on the clock for the same: on a busy machine a command waits for its turn."""
+ENDING_S = 10
+"""Seconds on the clock after which a thread that outlived its command counts as one that does not end."""
 CODES = (0, 1, 2)
 """Exit codes that are documented; nothing here stops a command by Ctrl-C."""
 LONGEST = 1500
 """Characters of a line on stderr: a sentence that quotes a whole file helps nobody."""
+KINDS = ("internal errors", "hangs", "modified", "left running", "long messages", "undocumented codes")
+"""Of faults; left running: threads that outlive their command, and may write when it has ended."""
 PACKAGES = ("hardware_profiles", "nas", "search_spaces", "supernet")
 Signature = tuple[int, int, int]
 _COMMANDS = functools.lru_cache(typer.main.get_command)
@@ -72,7 +77,7 @@ class Summary:
     cases: int = 0
     codes: Counter[int] = field(default_factory=Counter)
     faults: dict[str, Counter[str]] = field(default_factory=lambda: {
-        name: Counter() for name in ("internal errors", "hangs", "modified", "long messages", "undocumented codes")})
+        name: Counter() for name in KINDS})
     first: dict[str, int] = field(default_factory=dict)
     """The first case of each fault."""
 
@@ -122,8 +127,11 @@ class Fuzz:
         if show:
             print(f"the damaged file is {self._kept(path)}")
         self.known[str(path)] = _signature(path)
+        before = set(threading.enumerate())
         outcome = _run(argv, pictures=rng.random() < 0.05)
         summary.cases += 1
+        for thread in _left_running(before):
+            summary.add("left running", f"{type(thread).__name__} [{command.argv[0]} of {pattern}]", number)
         self._judge(outcome, command, f"{command.argv[0]} of {pattern}", number, summary)
         if show:
             print(outcome.shown)
@@ -204,6 +212,14 @@ def _run(argv: list[str], pictures: bool) -> Outcome:
             hung = isinstance(error, HangError)
             return Outcome(None, err.getvalue(), _place(error), traceback.format_exc(), hung)
     return Outcome(code, err.getvalue(), shown=f"{err.getvalue()}exit code {code}")
+
+
+def _left_running(before: set[threading.Thread]) -> list[threading.Thread]:
+    """The threads that a command started and did not end; one that is ending, such as a bar's, gets its time."""
+    found = set(threading.enumerate()) - before
+    for thread in found:
+        thread.join(ENDING_S)
+    return [thread for thread in found if thread.is_alive()]
 
 
 def _place(error: BaseException) -> str:

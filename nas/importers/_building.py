@@ -9,22 +9,29 @@ from search_spaces import Architecture
 from search_spaces import registry as kinds
 from search_spaces.architecture import Layer
 from search_spaces.block import BlockConfig, canonical_block, head_facts
-from search_spaces.kind import NORM_EPS, Facts
+from search_spaces.kind import MOST_SLOTS, NORM_EPS, Facts
 
 BlockDims = tuple[str, Mapping[str, Any]]
 """A kind and those of its dims that have no default, or another value."""
 
 
 def stacked(mixer: BlockDims, ffn: BlockDims, slots: Sequence[int], cross: BlockDims | None = None) -> dict[str, Any]:
-    """A stack of equal layers in these slots, for `assemble`."""
+    """A stack of equal layers in these slots, for `assemble`. Raises ValueError if there are too many."""
+    check_depth(len(slots))
     return {"mixer": mixer, "ffn": ffn, "slots": slots, "cross": cross}
+
+
+def check_depth(n_layers: int) -> None:
+    """Raises ValueError if no stack has as many layers; before they are made, because a config may name billions."""
+    if n_layers > MOST_SLOTS:
+        raise ValueError(f"a stack of {n_layers:,} layers is not supported; supported: up to {MOST_SLOTS}")
 
 
 def assemble(*, family: str, vocab_size: int, context: int, width: int, embedding: BlockDims, head: BlockDims,
              norm: str, norm_eps: float, placement: str, positions: str, bias: bool, n_classes: int = 0,
              n_types: int = 0, share_inputs: bool = True, encoder: dict[str, Any] | None = None,
              decoder: dict[str, Any] | None = None) -> Architecture:
-    """The architecture with these parts. Raises InputError if they contradict each other."""
+    """The architecture with these parts. Raises InputError or ValueError if they contradict each other."""
     eps = 0.0 if norm_eps == NORM_EPS[norm] else norm_eps
     facts = Facts(width=width, context=context, vocab_size=vocab_size, n_classes=n_classes, n_types=n_types,
                   causal=False, positions=positions, norm=norm, placement=placement, bias=bias,

@@ -7,6 +7,7 @@ from typing import Any
 
 from search_spaces import InputError
 from search_spaces.errors import Fault, Option, shown
+from search_spaces.kind import GREATEST
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu",
                "silu": "silu", "swish": "silu"}
@@ -29,13 +30,13 @@ class PretrainedSettings:
         return InputError(self.where, [Fault(name, says)])
 
     def number(self, name: str, default: int | None = None) -> int:
-        """A whole number of at least 1. Raises InputError."""
+        """A whole number of at least 1 that an architecture may have. Raises InputError."""
         value = self.data.get(name)
         value = default if value is None else value
         if value is None:
             raise self.fault(name, "is missing")
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise self.fault(name, f"{shown(value)} is not allowed; allowed: a whole number from 1 on")
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= GREATEST:
+            raise self.fault(name, f"{shown(value)} is not allowed; allowed: a whole number from 1 to {GREATEST:,}")
         return value
 
     def real(self, name: str, default: float) -> float:
@@ -70,7 +71,12 @@ class PretrainedSettings:
     def classes(self) -> int:
         """How many classes a classifier has. Raises InputError."""
         labels = self.data.get("id2label")
-        return len(labels) if isinstance(labels, Mapping) and labels else self.number("num_labels", 2)
+        if not isinstance(labels, Mapping) or not labels:
+            return self.number("num_labels", 2)
+        if set(labels) != {str(i) for i in range(len(labels))}:
+            raise self.fault("id2label", f"the classes {shown(sorted(labels))} are not allowed; allowed: those from 0 "
+                                         f"to {len(labels) - 1}")
+        return len(labels)
 
     def shorter(self, name: str, wanted: int | None, longest: int) -> int:
         """The context: as wanted, at most what the model has. Raises InputError."""

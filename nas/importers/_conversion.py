@@ -17,6 +17,7 @@ from search_spaces import Architecture, InputError
 from search_spaces.architecture import Layer
 from search_spaces.errors import Fault
 from supernet import Transformer
+from supernet.room import check_room, tensor_bytes
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,17 @@ def convert(checkpoint: Checkpoint, wishes: ImportWishes) -> ImportedModel:
     where = str(checkpoint.folder / CONFIG)
     importer = by_model_type(checkpoint.config.get("model_type"), where)
     names = checkpoint.names - _meaningless(importer, checkpoint)
-    stock = importer.read(PretrainedSettings(checkpoint.config, where), names, wishes)
+    try:
+        stock = importer.read(PretrainedSettings(checkpoint.config, where), names, wishes)
+    except InputError:
+        raise
+    except ValueError as error:  # numbers that contradict each other, such as a width and its heads
+        raise InputError(where, str(error)) from None
     left_out = _checked_names(checkpoint, stock, names)
     with torch.device("meta"):
         model = Transformer(stock.arch)
+    check_room(where, tensor_bytes(model.state_dict().values()), "the tensors of this config", torch.device("cpu"),
+               f"the numbers in {CONFIG} may be damaged")
     model.to_empty(device="cpu").eval()  # which computes the tables that are not stored
     _fill(model, checkpoint, stock)
     return ImportedModel(model, stock, left_out)

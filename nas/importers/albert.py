@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nas.importers._base import Importer, ImportWishes, Link, NotExpressibleError, Rows, StockModel, same
-from nas.importers._building import assemble, stacked
+from nas.importers._building import assemble, check_depth, stacked
 from nas.importers._config import THEIR_ACTIVATIONS, PretrainedSettings
 from nas.importers._encoders import BOTH, EncoderHeads, class_labels
 from search_spaces import Architecture
@@ -49,6 +49,7 @@ def read(config: PretrainedSettings, names: frozenset[str], wishes: ImportWishes
 
 def _owners(depth: int, groups: int, inner: int) -> list[tuple[int, str]]:
     """Per layer of ours its slot, the index of the first layer with the same weights, and their name of it."""
+    check_depth(depth * inner)
     named = [f"albert_layer_groups.{int(i / (depth / groups))}.albert_layers.{j}"
              for i in range(depth) for j in range(inner)]
     return [(named.index(name), name) for name in named]

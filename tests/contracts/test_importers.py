@@ -239,6 +239,10 @@ def changed(folder: Path, **fields: object) -> None:
     ({"quantization_config": {"bits": 4}}, "quantization_config: quantised weights are not supported"),
     ({"hidden_size": -1}, "hidden_size: -1 is not allowed"),
     ({"intermediate_size": 20}, r"mlp.gate_proj.weight: has the shape \(24, 16\), which contradicts config.json"),
+    ({"vocab_size": 10**12}, "config.json: vocab_size: 1000000000000 is not allowed; allowed: .* to 1,000,000,000"),
+    ({"num_hidden_layers": 10**9}, "config.json: a stack of 1,000,000,000 layers is not supported; .* up to 512"),
+    ({"vocab_size": 10**9, "intermediate_size": 10**9},
+     r"config.json: the tensors of this config need [\d,.]+ GiB; .* the numbers in config.json may be damaged"),
     ({"num_hidden_layers": 3}, "model.layers.2.input_layernorm.weight: is missing"),
     ({"num_hidden_layers": 1}, "model.layers.1.input_layernorm.weight: is not a tensor of LlamaForCausalLM"),
 ])
@@ -248,6 +252,27 @@ def test_what_is_not_supported_is_refused_by_name(fields: dict, says: str, tmp_p
     with pytest.raises(InputError) as caught:
         convert(Checkpoint.open(folder), ImportWishes())
     assert re.search(says, str(caught.value)), str(caught.value)
+
+
+def test_the_classes_of_a_classifier_are_numbered_and_heads_divide_the_width(tmp_path: Path) -> None:
+    folder = pretrained(tmp_path / "theirs", "BertForSequenceClassification", {**SMALL, "num_labels": 2})
+    changed(folder, num_attention_heads=3)
+    with pytest.raises(InputError, match="config.json: head_dim: "):
+        imported(folder, tmp_path / "ours")
+    changed(folder, id2label={"0": "good", "x": "bad"})
+    with pytest.raises(InputError, match=r"id2label: the classes \['0', 'x'\] are not allowed; allowed: those from 0"):
+        imported(folder, tmp_path / "ours")
+
+
+@pytest.mark.parametrize("pad", [-1, 10**6])
+def test_a_padding_token_that_the_model_does_not_have_is_none(pad: int, tmp_path: Path) -> None:
+    """Old configs have -1 where there is none."""
+    folder = pretrained(tmp_path / "theirs", "T5ForConditionalGeneration", {**T5, "pad_token_id": 0})
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    result = imported(folder, tmp_path / "whole")
+    changed(folder, pad_token_id=pad)
+    assert imported(folder, tmp_path / "ours").subnet.facts.specials == {
+        name: i for name, i in result.subnet.facts.specials.items() if name != "pad"}
 
 
 def test_folders_that_lack_something(tmp_path: Path) -> None:

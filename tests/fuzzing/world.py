@@ -41,6 +41,7 @@ CLASSES = """
  embedding: {lookup: {rank: full}}, head: {classifier: {}},
  encoder: {slots: 1, layers: {plain: {mixer: {attention: {n_heads: 1, head_dim: 4}}, ffn: {ffn: {inner: 1x}}}}}}
 """
+EVENT = '{"schema_version": 1, "kind": "node_left", "stage": "the search", "says": "host-b left the cluster"}\n'
 LOGS = ("log.txt", ".lock")
 """What any command may append to, or take while it works."""
 
@@ -75,6 +76,7 @@ CLASSIFY = _works("train --space classes.yaml --task classification --data train
 GENERATE, OF_SUBNET = _reads("generate SUBNET the --tokens 3"), _reads("evaluate SUBNET --limit 2")
 INT8, COMPRESS = _reads("generate SUBNET-int8 the --tokens 3"), _works("compress SUBNET --int4")
 RETRAIN, MEASURE = _works("retrain SUBNET --set steps=2 --out again"), _works("measure SUBNET --device made-up")
+IMPORT = _reads("import pretrained --out again", "again")
 FROM = _works("profile made-up.yaml --space space.yaml --from measured.csv --out fitted")
 
 READERS: tuple[tuple[str, str, tuple[Command, ...]], ...] = (
@@ -85,6 +87,10 @@ READERS: tuple[tuple[str, str, tuple[Command, ...]], ...] = (
     ("made-up.yaml", "yaml", (PROFILE, DRY)),
     ("text.txt", "text", (NEW, DRY)),
     ("rows.csv", "csv", (CLASSIFY,)),
+    ("pretrained/config.json", "json", (IMPORT,)),
+    ("pretrained/model.safetensors", "safetensors", (IMPORT,)),
+    ("pretrained/tokenizer*.json", "json", (IMPORT,)),
+    ("pretrained/generation_config.json", "json", (IMPORT,)),
     ("measured.csv", "csv", (FROM,)),
     ("runs/profiles/one/profile.yaml", "yaml", (LATENCY, REPORT, PARETO)),
     ("runs/profiles/one/table.csv", "csv", (LATENCY, REPORT, PARETO)),
@@ -110,6 +116,7 @@ READERS: tuple[tuple[str, str, tuple[Command, ...]], ...] = (
     ("runs/a/pareto.json", "json", (DRY,)),
     ("runs/a/starts.json", "json", (SEARCH,)),
     ("runs/a/evaluations/*.jsonl", "jsonl", (SEARCH,)),
+    ("runs/a/events.jsonl", "jsonl", (REPORT,)),
     ("runs/a/rank/ranking.csv", "csv", (REPORT,)),
     ("runs/a/rank/ranking.json", "json", (REPORT,)),
     ("runs/a/rank/*/result.json", "json", (RANK,)),
@@ -163,7 +170,21 @@ def build(folder: Path) -> str:
     stages = {name: {"inputs": "0" * 16, "state": "done", "seconds": 1.5, "output": []}
               for name in ("prepare", "profile", "train")}
     write_json(Path("runs/b/pipeline.json"), {"schema_version": 1, "stages": stages})
+    Path("runs/a/events.jsonl").write_text(EVENT, "utf-8")
+    _pretrained(folder / "pretrained", subnet / "tokenizer.json")
     return str(subnet)
+
+
+def _pretrained(folder: Path, tokenizer: Path) -> None:
+    """A classifier as it is downloaded from the Hugging Face Hub."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    config = BertConfig(vocab_size=60, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
+                        max_position_embeddings=16, num_labels=3)
+    BertForSequenceClassification(config).save_pretrained(folder)
+    shutil.copy(tokenizer, folder)
+    write_json(folder / "tokenizer_config.json", {"pad_token": "<pad>", "eos_token": {"content": "<eos>"}})
+    write_json(folder / "generation_config.json", {"pad_token_id": 0, "eos_token_id": [1, 2]})
 
 
 def _measurements(models: Path) -> None:

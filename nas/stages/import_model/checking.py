@@ -34,7 +34,7 @@ def largest_difference(checkpoint: Checkpoint, imported: ImportedModel, tokenize
     stock = _stock(checkpoint, imported)
     worst = 0.0
     with torch.no_grad(), quiet():
-        for inputs in _inputs(imported, tokenizer, int(checkpoint.config.get("pad_token_id") or 0)):
+        for inputs in _inputs(imported, tokenizer, _pad(checkpoint, imported.model.arch.vocab_size)):
             theirs, ours = _stock_output(stock, imported, inputs), _own_output(imported, inputs)
             mask = inputs.get("attention_mask")
             if theirs.ndim == 3 and theirs.shape[:2] == inputs["input_ids"].shape and mask is not None:
@@ -46,6 +46,12 @@ def largest_difference(checkpoint: Checkpoint, imported: ImportedModel, tokenize
                     f"allowed: {TOLERANCE:g}; nothing is written"))
             worst = max(worst, difference)
     return worst
+
+
+def _pad(checkpoint: Checkpoint, vocab_size: int) -> int:
+    """The padding token. Configs without one leave it out, or have -1."""
+    token_id = checkpoint.config.get("pad_token_id")
+    return token_id if isinstance(token_id, int) and 0 <= token_id < vocab_size else 0
 
 
 def _stock(checkpoint: Checkpoint, imported: ImportedModel) -> Any:
