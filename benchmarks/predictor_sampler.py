@@ -22,7 +22,7 @@ from _problems import Problem, made
 from optuna.distributions import CategoricalDistribution
 from optuna.trial import create_trial
 
-from nas.search.samplers import PredictorSampler
+from nas.stages.search.samplers import PredictorSampler
 
 CHECKPOINTS = (20, 50, 100, 200, 400, 1000)
 DIMENSIONS = 60

@@ -32,7 +32,7 @@ from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESample
 from optuna.trial import Trial
 from predictor_sampler import hypervolume
 
-from nas.search.samplers import PredictorSampler
+from nas.stages.search.samplers import PredictorSampler
 
 
 @dataclass(frozen=True)

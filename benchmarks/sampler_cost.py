@@ -14,7 +14,7 @@ import time
 
 import optuna
 
-from nas.search.samplers import PredictorSampler
+from nas.stages.search.samplers import PredictorSampler
 
 
 def main() -> None:

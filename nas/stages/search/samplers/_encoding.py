@@ -35,6 +35,7 @@ class Dimension:
         self.scale = None if self.values else Scale(distribution)  # type: ignore[arg-type]
         self.ordered = all(isinstance(value, (int, float)) and math.isfinite(value) for value in self.values)
         self._places = self._ranks()
+        self._tables = self._feature_tables()
         self.same = np.arange(len(self.values))  # Optuna takes choices such as 1 and True for the first of them
         if isinstance(distribution, CategoricalDistribution):
             self.same = np.array([int(distribution.to_internal_repr(value)) for value in self.values])
@@ -74,14 +75,8 @@ class Dimension:
         if self.scale is not None:
             place = np.sqrt(3.0) * (2 * numbers - 1)
             return [place[:, None], np.sqrt(2.0) * np.cos(np.pi * numbers[:, None] * WAVES) / WAVES]
-        count = len(self.values)
         codes = numbers.astype(int)
-        groups = []
-        if count == 2 or (count > 2 and self.ordered):
-            groups.append(((self._places - self._places.mean()) / self._places.std())[codes][:, None])
-        if count > 2:
-            groups.append((np.eye(count) - 1 / count)[codes] / np.sqrt(1 - 1 / count))
-        return groups
+        return [table[codes] for table in self._tables]
 
     def coordinates(self, numbers: Floats) -> Floats:
         """Columns in which the ends of a range, and any two unordered choices, are 1 apart."""
@@ -94,6 +89,16 @@ class Dimension:
             return (self._places / (count - 1) - 0.5)[codes][:, None]
         return (np.eye(count)[codes] - 1 / count) / np.sqrt(2.0)
 
+    def _feature_tables(self) -> list[Floats]:
+        """The columns of every choice, for each group of `features`."""
+        count, places = len(self.values), self._places
+        tables = []
+        if count == 2 or (count > 2 and self.ordered):
+            tables.append(((places - places.mean()) / places.std())[:, None])
+        if count > 2:
+            tables.append((np.eye(count) - 1 / count) / np.sqrt(1 - 1 / count))
+        return tables
+
     def _ranks(self) -> Floats:
         places = np.arange(len(self.values), dtype=float)
         if self.ordered:
@@ -102,14 +107,18 @@ class Dimension:
 
 
 class Encoding:
-    """Parameters, in the order of their names."""
+    """Parameters, in the order of their names.
+
+    Attributes:
+        numbers_are_labels: whether rows of different numbers have different values.
+    """
 
     def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
         self.names = sorted(distributions)
         self.dimensions = [Dimension(distributions[name]) for name in self.names]
         self._values = [one.values for one in self.dimensions]
         self.counts = np.array([len(values) for values in self._values], dtype=int)
-        self._numbers_are_labels = all(one.scale is None for one in self.dimensions)
+        self.numbers_are_labels = all(one.scale is None for one in self.dimensions)
 
     def params(self, row: Floats, active: Bools | None = None) -> Params:
         """The parameters of a row, or the active ones of them."""
@@ -144,7 +153,7 @@ class Encoding:
 
     def label(self, row: Floats, params: Mapping[str, Any]) -> tuple[float | None, ...]:
         """What tells the parameters of a row from others; None for those that are missing."""
-        if self._numbers_are_labels and len(params) == len(self.names):
+        if self.numbers_are_labels and len(params) == len(self.names):
             return tuple(row.tolist())
         return tuple(one.label(params[name], number) if name in params else None
                      for name, one, number in zip(self.names, self.dimensions, row.tolist()))

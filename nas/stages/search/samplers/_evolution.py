@@ -127,8 +127,9 @@ def _scaled(values: Floats) -> Floats:
 
 
 def _ridge(columns: Floats, targets: Floats) -> Floats:
-    """The effects of columns; by the smaller of the two systems of equations that give them."""
+    """The effects of columns of zeros and ones; by the smaller of the two systems of equations that give them."""
     n_rows, n_columns = columns.shape
     if n_columns <= n_rows:
         return np.linalg.solve(columns.T @ columns + PENALTY * np.eye(n_columns), columns.T @ targets)
-    return columns.T @ np.linalg.solve(columns @ columns.T + PENALTY * np.eye(n_rows), targets)
+    ones = columns.astype(np.float32)  # products of zeros and ones are exact in it, and take half the time
+    return columns.T @ np.linalg.solve((ones @ ones.T).astype(float) + PENALTY * np.eye(n_rows), targets)

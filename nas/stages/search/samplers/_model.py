@@ -109,12 +109,12 @@ class Draw:
 
     def __init__(self, n_columns: int, n_places: int, lengths: Floats, draws: int, rng: np.random.Generator) -> None:
         self._linear = rng.standard_normal((n_columns, draws))
-        rank = n_columns if n_columns <= EXACT_PAIRS else PROJECTIONS
-        self._left = rng.standard_normal((draws, n_columns, rank))
-        self._right = None
-        if rank < n_columns:
-            self._right = rng.standard_normal((draws, n_columns, rank))
-            self._signs = rng.standard_normal((draws, rank)) / np.sqrt(rank)
+        self._exact = n_columns <= EXACT_PAIRS
+        self._products = rng.standard_normal((draws, n_columns, n_columns if self._exact else PROJECTIONS))
+        if not self._exact:  # both factors of all draws side by side, for one multiplication
+            right = rng.standard_normal(self._products.shape)
+            self._signs = rng.standard_normal((draws, PROJECTIONS)) / np.sqrt(PROJECTIONS)
+            self._products = np.concatenate([self._products, right]).transpose(1, 0, 2).reshape(n_columns, -1)
         self._waves = rng.standard_normal((n_places, WAVES)) if len(lengths) else np.empty((n_places, 0))
         self._phases = rng.uniform(0, 2 * np.pi, self._waves.shape[1])
         self._heights = rng.standard_normal((len(lengths), self._waves.shape[1], draws)) * np.sqrt(2 / WAVES)
@@ -128,14 +128,18 @@ class Draw:
             smooth: the size of the smooth effects, for each length scale.
         """
         found = phi @ self._linear
-        for draw, left in enumerate(self._left):
-            if self._right is None:
-                found[:, draw] += pairs * ((phi @ left) * phi).sum(axis=1)
-            else:
-                found[:, draw] += pairs * (((phi @ left) * (phi @ self._right[draw])) @ self._signs[draw])
+        found += pairs * (self._of_all_pairs(phi) if self._exact else self._of_projections(phi))
+        turns = places @ self._waves
         for length, size, heights in zip(self._lengths, smooth, self._heights):
-            found += size * (np.cos(places @ self._waves / length + self._phases) @ heights)
+            found += size * (np.cos(turns / length + self._phases) @ heights)
         return np.asarray(found)
+
+    def _of_all_pairs(self, phi: Floats) -> Floats:
+        return np.stack([((phi @ each) * phi).sum(axis=1) for each in self._products], axis=1)
+
+    def _of_projections(self, phi: Floats) -> Floats:
+        left, right = (phi @ self._products).reshape(len(phi), 2, *self._signs.shape).transpose(1, 0, 2, 3)
+        return np.asarray(np.einsum("ndr,ndr,dr->nd", left, right, self._signs))
 
 
 def _log_improvement(gain: Floats) -> Floats:

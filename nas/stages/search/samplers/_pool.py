@@ -76,6 +76,8 @@ class CandidatePool:
         self._describe([row for row, _, _ in fresh], [has for _, has, _ in fresh], [fact for _, _, fact in fresh])
 
     def _guesses(self, rows: Floats, present: Bools) -> list[Fact]:
+        if self.known.is_empty and self.encoding.numbers_are_labels and present.all():
+            return [Fact(tuple(row), (), 0.0, None, ()) for row in rows.tolist()]
         some = [self.encoding.params(row, has) for row, has in zip(rows, present)]
         labels = [self.encoding.label(row, params) for row, params in zip(rows, some)]
         if self.known.is_empty:
