@@ -11,11 +11,12 @@ import pandas as pd
 from nas import tasks
 from nas.core import evaluation
 from nas.core.progress import ProgressTask, StageProgress
+from nas.core.rankings import read_result
 from nas.core.run_dir import RunDir, write_json, write_text
 from nas.core.stopping import Stopped
 from nas.stages.rank.plot import scatter
 from nas.stages.rank.request import RankRequest
-from nas.stages.rank.scratch import read_result, train_plain
+from nas.stages.rank.scratch import train_plain
 from nas.stages.rank.selection import Candidate, choose
 from nas.stages.rank.statistics import RankingReport, assess
 from nas.stages.rank.zero_cost import zero_cost

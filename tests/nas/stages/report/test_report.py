@@ -119,6 +119,15 @@ def test_tables_have_the_share_that_was_not_measured(full):
     assert not any("~" in text for tile in tiles for text in tile)  # of the device `one`
 
 
+def test_a_machine_that_left_the_cluster_is_in_the_report(full):
+    full()
+    said = "the machine host-b left the Ray cluster during the search"
+    Path("runs/a/events.jsonl").write_text(json.dumps({"kind": "node_left", "says": said}) + "\n", "utf-8")
+    report("a")
+    assert said in document(collect(RunDir.open("a")))["files"]["events.jsonl"]
+    assert said in Path("runs/a/report.html").read_text("utf-8")
+
+
 def test_a_check_of_an_older_version_gets_todays_verdict(full):
     full()
     path = Path("runs/profiles/one/check-prefill.json")

@@ -79,7 +79,8 @@ def test_missing_options(capsys, left_out, says):
     (("--data", "train=x"), "--data: train: is given twice"),
     (("--data", "colour=red"), "colour: unknown; allowed: train,"),
     (("--data", "limit=0"), "limit: is '0'; allowed: a whole number from 1"),
-    (("--task", "poetry"), "task: unknown 'poetry'; allowed: classification, lm, regression, translation"),
+    (("--task", "poetry"), "task: unknown 'poetry'; allowed: classification, lm, masked-lm, regression, "
+     "translation"),
     (("--task", "translation"), "task translation needs a space of the family seq2seq; toy is lm"),
     (("--space", "encoder-small"), "task lm needs a space of the family lm; encoder-small is encoder"),
     (("--space", "lm-tinny"), "did you mean lm-tiny?"),
@@ -94,7 +95,7 @@ def test_one_sentence_says_what_is_wrong_and_the_name_stays_free(capsys, extra, 
     err = refused(capsys, *argv, *extra)
     assert says in err
     assert len(err.splitlines()) == 1
-    assert not Path("runs/a/config.yaml").exists()
+    assert not Path("runs/a").exists()
 
 
 @pytest.mark.parametrize("device", ["toaster", "cuda:77", "mps:3"])
