@@ -10,7 +10,7 @@ import importlib
 import os
 import pkgutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 from search_spaces import declarations as own_declarations
-from search_spaces.errors import Fault, InputError
+from search_spaces.errors import Fault, InputError, did_you_mean
 
 VARIABLE = "NAS_PLUGINS"
 _caches: list[Any] = []
@@ -78,7 +78,7 @@ def cached(function: Callable[[], Result]) -> Callable[[], Result]:
 
 def declarations(folder: str, group: str, declaration: type[Declared],
                  faults: Callable[[Declared], Iterable[Fault]]) -> dict[str, Declared]:
-    """Every declaration of a type by its name: those of a folder of ours, of installed packages, of the user's files.
+    """Every declaration of a type by its name: from one of our folders, installed packages and the user's files.
 
     Args:
         folder: a package; each of its modules may declare some.
@@ -165,14 +165,47 @@ def values(package: str, group: str, declaration: type[Declared], sort: str,
     return by_name
 
 
-def by_file_name(plugins: Iterable[Plugin], sort: str) -> dict[str, ModuleType]:
-    """Modules by the names of their files with dashes. Raises InputError for a name that is taken."""
-    by_name: dict[str, ModuleType] = {}
-    for plugin in plugins:
-        name = plugin.name.rpartition(".")[2].replace("_", "-")
-        if by_name.setdefault(name, plugin.module) is not plugin.module:
-            raise InputError(plugin.where, f"a {sort} {name} already exists; rename the file")
-    return by_name
+class ModuleRegistry:
+    """The modules of one sort by their file names with dashes, for sorts whose files are modules with certain names.
+
+    Args:
+        package: the folder of the shipped modules.
+        group: of entry points.
+        sort: what such a module is called, also in errors.
+        required: the names that a module must have. The first one marks files of the user as of this sort.
+        option: the field of a request that names a module, for errors.
+    """
+
+    def __init__(self, package: str, group: str, sort: str, required: Sequence[str],
+                 option: str | None = None) -> None:
+        self.package, self.group, self.sort, self.required = package, group, sort, tuple(required)
+        self.option = option or sort
+        self._by_name = cached(self._read)
+
+    def names(self) -> tuple[str, ...]:
+        """The names of all modules, sorted."""
+        return tuple(sorted(self._by_name()))
+
+    def get(self, name: str) -> Any:
+        """The module of that name. Raises InputError if there is none."""
+        try:
+            return self._by_name()[name]
+        except KeyError:
+            raise InputError(self.option, f"{name!r} is unknown; allowed: {', '.join(self.names())}"
+                                          f"{did_you_mean(name, self.names())}") from None
+
+    def required_of(self, module: ModuleType) -> tuple[str, ...]:
+        """The names that a module must have."""
+        return self.required
+
+    def _read(self) -> dict[str, ModuleType]:
+        by_name: dict[str, ModuleType] = {}
+        for plugin in extensions(self.package, self.group, lambda module: hasattr(module, self.required[0])):
+            check_holds(plugin, self.required_of(plugin.module), self.sort)
+            name = plugin.name.rpartition(".")[2].replace("_", "-")
+            if by_name.setdefault(name, plugin.module) is not plugin.module:
+                raise InputError(plugin.where, f"a {self.sort} {name} already exists; rename the file")
+        return by_name
 
 
 def check_holds(plugin: Plugin, names: Iterable[str], sort: str) -> None:

@@ -26,7 +26,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationInfo
 
 from hardware_profiles import protocol as measure
-from hardware_profiles import runtimes, transports
+from hardware_profiles import runtimes
 from search_spaces.errors import InputError
 
 Sink = Callable[[dict[str, Any]], None]
@@ -168,10 +168,3 @@ class Base(ABC):
 def safe_name(name: str) -> str:
     """A device name as a valid file name on any system."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:80] or "device"
-
-
-def refuse_memory(device_name: str, kind: str) -> InputError:
-    """The error if the peak memory cannot be measured."""
-    able = ", ".join(name for name in transports.names() if transports.get(name).TRANSPORT.MEMORY)
-    return InputError(device_name, f"the peak memory of a model cannot be measured over the transport {kind}; "
-                                   f"allowed there: {able}")

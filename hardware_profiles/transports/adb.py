@@ -19,17 +19,9 @@ from typing import Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from hardware_profiles import protocol as measure
+from hardware_profiles import transports
 from hardware_profiles.transports._adb_client import Adb
-from hardware_profiles.transports._base import (
-    Base,
-    Job,
-    Model,
-    Sink,
-    Stop,
-    TransportSettings,
-    is_stored,
-    refuse_memory,
-)
+from hardware_profiles.transports._base import Base, Job, Model, Sink, Stop, TransportSettings, is_stored
 from hardware_profiles.transports._files import digest
 from hardware_profiles.transports._rounds import check_rounds
 from search_spaces.errors import InputError
@@ -129,7 +121,7 @@ class AdbTransport(Base):
     def run(self, job: Job, sink: Sink, stop: Stop = lambda: False) -> None:
         """See `Base.run`."""
         if job.memory_of:
-            raise refuse_memory(self.device_name, "adb")
+            raise transports.refuse_memory(self.device_name, "adb")
         client, runner = self._client(), Path(self.settings.runner).expanduser()
         client.choose()
         here = client.listed(self.settings.folder)
@@ -204,5 +196,5 @@ class AdbTransport(Base):
         return {name: value for name, value in properties.items() if value}
 
 
-HELP, TOOL = "an Android device behind adb", "adb"
+HELP, TOOL = "an Android device reached by adb", "adb"
 SETTINGS, TRANSPORT = AdbSettings, AdbTransport

@@ -8,16 +8,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from hardware_profiles.transports._base import (
-    Base,
-    Job,
-    Sink,
-    Stop,
-    TransportSettings,
-    Waiting,
-    refuse_memory,
-    safe_name,
-)
+from hardware_profiles import transports
+from hardware_profiles.transports._base import Base, Job, Sink, Stop, TransportSettings, Waiting, safe_name
 from hardware_profiles.transports._rounds import check_rounds, parse_lines
 from search_spaces.errors import InputError
 from search_spaces.files.reading import read_bytes, text_of
@@ -33,8 +25,8 @@ Then, in this folder, with nothing else running on the device:
 
     python3 measure.py .
 
-It takes about {minutes} minutes and writes {results} after every round. You can interrupt it; started again, it
-resumes after the last finished round. Copy {results} back when it has finished.
+It takes about {minutes} minutes and writes {results} after every round. You can interrupt it; run it again to
+resume after the last finished round. Copy {results} back when it has finished.
 """
 
 
@@ -77,7 +69,7 @@ class BundleTransport(Base):
         """See `Base.run`. Raises Waiting where the results are not there yet."""
         results = self.results(job)
         if job.memory_of:
-            raise refuse_memory(self.device_name, "bundle")
+            raise transports.refuse_memory(self.device_name, "bundle")
         if not results.exists():
             if job.done:
                 return
@@ -146,5 +138,5 @@ def _is_bundle(path: Path) -> bool:
         return False
 
 
-HELP, TOOL = "a device that only you can reach: you carry files there and back", None
+HELP, TOOL = "a device without a connection: you copy files there and back", None
 SETTINGS, TRANSPORT = BundleSettings, BundleTransport

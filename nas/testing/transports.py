@@ -155,7 +155,7 @@ class TransportContract:
     def test_it_measures_memory_or_says_that_it_does_not(self, transport: Base, tmp_path: Path) -> None:
         job, lines = make_job(tmp_path / "job", memory_of="short"), Lines()
         if not transport.MEMORY:
-            with pytest.raises(InputError, match="peak memory .* allowed there: "):
+            with pytest.raises(InputError, match="peak memory .* transports that can: "):
                 transport.run(job, lines.append)
             return
         transport.run(job, lines.append)

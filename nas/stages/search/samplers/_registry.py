@@ -8,41 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from types import ModuleType
-from typing import Any
 
 from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler
 
 from nas.stages.search.samplers._problem import Problem
-from search_spaces import InputError, plugins
-from search_spaces.errors import Option, did_you_mean
+from search_spaces.errors import Option
+from search_spaces.plugins import ModuleRegistry
 
-GROUP = "nas.samplers"
-HOLDS = ("HELP", "PURE", "make")
-"""Required names of a file."""
-
-
-def names() -> tuple[str, ...]:
-    """What samplers are called: the names of their files with dashes."""
-    return tuple(sorted(_registry()))
-
-
-def get(name: str) -> Any:
-    """The module of a sampler. Raises InputError if there is none."""
-    try:
-        return _registry()[name]
-    except KeyError:
-        raise InputError(Option("sampler"), f"{name!r} is unknown; allowed: {', '.join(names())}"
-                                            f"{did_you_mean(name, names())}") from None
-
-
-@plugins.cached
-def _registry() -> dict[str, ModuleType]:
-    found = list(plugins.extensions(str(__package__), GROUP, lambda module: hasattr(module, "PURE")))
-    for plugin in found:
-        plugins.check_holds(plugin, HOLDS, "sampler")
-    return plugins.by_file_name(found, "sampler")
+_registry = ModuleRegistry(str(__package__), "nas.samplers", "sampler", ("PURE", "HELP", "make"), Option("sampler"))
+names, get = _registry.names, _registry.get
 
 
 class Proposer:
