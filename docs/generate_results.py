@@ -88,7 +88,7 @@ def latency() -> str:
     return listed(rows, {
         "device": lambda row: f"`{row['device']}` ({row['runtime']})", "space": as_code("space"),
         "phase": lambda row: row["phase"], "error": as_percent("error"), "within 10 %": as_percent("within_10pct", 0),
-        "tau": as_fixed("tau", 3), "tau in one depth": as_fixed("tau_in_one_depth", 3),
+        "tau": as_fixed("tau", 3), "tau within depth": as_fixed("tau_in_one_depth", 3),
         "repeat noise": as_percent("noise"), "units timed alone": as_percent("units_alone_error"),
         "proportional to MACs": as_percent("macs_error")}) + source("latency_check", rows)
 

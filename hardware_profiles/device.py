@@ -31,11 +31,11 @@ class TimingSettings(_DeviceModel):
     copies: int = Field(4, ge=1, le=64, description="distinct copies of a unit in the timed stack")
     least_rounds: int = Field(10, ge=2, description="minimum rounds of every workload")
     most_rounds: int = Field(400, ge=2, description="maximum number of rounds")
-    tolerance: float = Field(0.01, gt=0, lt=1, description="relative half width of the confidence interval at which "
-                                                           "timing of a workload ends")
-    calibration: int = Field(16, ge=4, description="number of whole models to calibrate the sum of units with")
-    whole_samples: int = Field(3, ge=1, le=100, description="samples of a calibration model per round; a unit has one")
-    memory: bool = Field(True, description="whether to measure the peak memory of models, too")
+    tolerance: float = Field(0.01, gt=0, lt=1, description="stop timing a workload at this relative half-width of "
+                                                           "its confidence interval")
+    calibration: int = Field(16, ge=4, description="number of whole models that calibrate the sum of unit latencies")
+    whole_samples: int = Field(3, ge=1, le=100, description="samples per round of each calibration model; of units one")
+    memory: bool = Field(True, description="whether to measure the peak memory of models as well")
 
 
 class Specification(_DeviceModel):
@@ -75,7 +75,7 @@ class Device(_DeviceModel):
     @classmethod
     def _some_phase(cls, phases: tuple[str, ...]) -> tuple[str, ...]:
         if not phases or len(set(phases)) != len(phases):
-            raise ValueError("needs prefill, decode or both, each once")
+            raise ValueError("must list prefill, decode or both, without duplicates")
         return phases
 
     @field_validator("kind", "precision")

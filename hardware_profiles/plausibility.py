@@ -69,8 +69,9 @@ def check_dependence(where: str, features: Floats, ms: Floats) -> None:
     few = len(ms) < FEW
     if chance > (CHANCE_OF_FEW if few else CHANCE):
         more = f", or {len(ms)} rows are too few to show it" if few else ""
-        raise InputError(where, f"the latency does not depend on the architecture{more}: shuffled latencies of the "
-                                f"{len(ms)} rows fit the features as well in {100 * chance:.0f} % of all tries")
+        raise InputError(where, f"the latency does not depend on the architecture{more}: randomly shuffled "
+                                f"latencies of the {len(ms)} rows fit the features as well in {100 * chance:.0f} % of "
+                                "tries")
 
 
 def chance_of_dependence(features: Floats, ms: Floats) -> float:

@@ -129,7 +129,7 @@ class Regressor(BaseModel):
             if len(member.coefs) != len(member.terms) or min(member.coefs, default=0) < 0:
                 raise ValueError("coefs of a member must be numbers that are not negative, one for each term")
             if not all(0 <= factor < p for term in member.terms for factor in term):
-                raise ValueError(f"terms of a member must be lists of numbers of features, from 0 to {p - 1}")
+                raise ValueError(f"terms of a member must be lists of feature numbers, from 0 to {p - 1}")
         return self
 
     def predict(self, features: npt.ArrayLike) -> tuple[Floats, Floats]:
@@ -207,8 +207,8 @@ def fit(
     regressor = _averaged(tuple(names), table, target, counts, members)
     guess = float(np.average(np.abs(np.median(target) / target - 1), weights=counts))
     if regressor.error >= guess:
-        raise InputError(WHERE, f"the latency does not depend on the architecture: left-out rows are missed by "
-                                f"{100 * regressor.error:.1f} %, and by {100 * guess:.1f} % if all are guessed alike")
+        raise InputError(WHERE, f"the latency does not depend on the architecture: the error on left-out rows is "
+                                f"{100 * regressor.error:.1f} %, that of a constant prediction {100 * guess:.1f} %")
     for low, high in contradictions(table, target, max(0.1, 5 * regressor.error)):
         warnings.warn(f"rows {low + 1} and {high + 1} have equal features, but {target[low]:g} and {target[high]:g} ms",
                       stacklevel=2)

@@ -46,7 +46,7 @@ def train(space: Name, task: str | None, run: Name, data: Settings | None = None
         data: such as `{"train": "my.txt"}`; by default those of `init`, or the bundled sample data.
         training: such as `{"steps": 2000}`.
         init: a subnet or a finished run that the supernet starts from and that teaches it.
-        check: whether to report rarely trained tensors and what a few more steps alone would gain.
+        check: whether to report rarely trained tensors and the gain of a few more steps for single architectures.
     """
     from nas.core.run_dir import RunDir
     from nas.stages.train.request import TrainRequest
@@ -96,7 +96,7 @@ def search(run: Name, settings: Settings | None = None, *, more: int | None = No
     Args:
         settings: such as `{"trials": 200, "devices": ["cpu"], "max": ["latency:cpu=12ms"]}`.
         more: number of trials to add.
-        fresh: set an older search aside; its evaluations are reused.
+        fresh: archive an older search and start a new one; its evaluations are reused.
         cluster: a Ray cluster that evaluates.
     """
     from nas.stages.search.request import SearchRequest
@@ -226,7 +226,7 @@ def generate(subnet: Name, text: str, tokens: int = 100, *, temperature: float =
 
 
 def predict(subnet: Name, texts: Sequence[str]) -> list[Answer]:
-    """What a model says of each text; its task says what that is, such as a class or a number."""
+    """The prediction of a model for each text: a class, a number or whatever its task defines."""
     return _answers(subnet, texts)
 
 

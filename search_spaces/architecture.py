@@ -72,7 +72,7 @@ class Architecture:
     residual: str = PLAIN
     """Name of the installed residual that adds sub-layers to the residual stream."""
     norm_eps: float = 0.0
-    """What norms add to the variance; 0 for the norm's usual value."""
+    """What norms add to the variance; 0 for the norm's default."""
 
     def __post_init__(self) -> None:
         faults = list(architecture_faults(self))

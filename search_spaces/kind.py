@@ -63,7 +63,7 @@ class Facts:
     embedding, see `supernet.layers.bands`. Known to heads only."""
     residual: str = "plain"
     norm_eps: float = 0.0
-    """What norms add to the variance; 0 for the norm's usual value."""
+    """What norms add to the variance; 0 for the norm's default."""
     first: bool = True
     """Whether the block computes what later layers of its stack reuse; false if it reuses it. For kinds that share."""
 

@@ -211,14 +211,14 @@ def _shared_name(block: BlockConfig) -> str | None:
 
 def shared_layers(arch: Architecture) -> frozenset[tuple[str, int]]:
     """(stack, layer) of the layers whose results later layers reuse."""
-    found, openers = set(), dict[tuple[str, str, str], int]()
+    shared, openers = set(), dict[tuple[str, str, str], int]()
     for step in plan(arch):
         name = _shared_name(step.unit.block) if step.role in SUBLAYERS else None
         if name is not None and dict(step.unit.facts)["first"]:
             openers[step.stack, step.role, name] = step.layer
         elif name is not None:
-            found.add((step.stack, openers[step.stack, step.role, name]))
-    return frozenset(found)
+            shared.add((step.stack, openers[step.stack, step.role, name]))
+    return frozenset(shared)
 
 
 def after(block: BlockConfig, facts: Facts, share: float) -> tuple[float, Unit | None]:

@@ -77,7 +77,7 @@ def _eps_faults(arch: Architecture) -> Iterator[Fault]:
     elif given and not usual:
         yield Fault("norm_eps", f"{given:g} has no effect with the norm {arch.norm}; leave it out")
     elif given and given == usual:
-        yield Fault("norm_eps", f"{given:g} is the usual value of {arch.norm}; leave it out")
+        yield Fault("norm_eps", f"{given:g} is the default of {arch.norm}; leave it out")
 
 
 def _stack_faults(name: str, layers: tuple[Layer, ...], arch: Architecture) -> Iterator[Fault]:

@@ -91,7 +91,7 @@ def _placeholders(unit: nn.Module, x: Tensor, call: Call) -> dict[str, tuple[Ten
     if shapes is None:
         return {}
     read = call.mask.shape[1] if call.mask is not None else call.position + x.shape[1]
-    return {name: tuple(x.new_zeros(shape) for shape in each) for name, each in shapes(x.shape[0], read).items()}
+    return {name: tuple(x.new_zeros(shape) for shape in sizes) for name, sizes in shapes(x.shape[0], read).items()}
 
 
 def _run_role(role: str, unit: Callable[..., Any], x: Any, call: Call, tied: Mapping[str, Tensor]) -> tuple[Any, Call]:

@@ -124,7 +124,7 @@ def _check_start(arch: Architecture, sequences: int | Tensor, mask: Tensor | Non
             raise InputError(WHERE, "the family lm takes no mask or types here: prompts are equally long and of type 0")
         return
     if arch.family == "lm":
-        raise InputError(WHERE, "the family lm starts from a number of sequences; their tokens are for decode")
+        raise InputError(WHERE, "the family lm starts from a number of sequences; pass their tokens to decode")
     _check_ids("a source", sequences)
     if sequences.shape[1] > arch.context:
         raise InputError(WHERE, f"a source of {sequences.shape[1]} tokens is longer than the context {arch.context}")

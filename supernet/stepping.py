@@ -43,7 +43,7 @@ class StateSlot:
         return self.step.unit.role == "cross"
 
     def shape(self, batch: int, past: int, source: int) -> tuple[int, ...]:
-        """Its shape after `past` tokens, for a source of so many."""
+        """Its shape after `past` tokens, for a source of `source` tokens."""
         return state_shapes(self.step.unit, batch, source if self.of_source else past)[self.place]
 
 

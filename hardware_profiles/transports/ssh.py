@@ -152,5 +152,5 @@ class SshTransport(Base):
         return InputError(self.device_name, message)
 
 
-HELP, TOOL = "a device behind ssh", "ssh"
+HELP, TOOL = "a device reached by ssh", "ssh"
 SETTINGS, TRANSPORT = SshSettings, SshTransport

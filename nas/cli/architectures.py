@@ -75,7 +75,8 @@ def count_command(
 ) -> None:
     """Count parameters and multiply-adds.
 
-    Of a space its smallest, median and largest; smallest and largest have every dimension at its least and greatest.
+    For a space: its smallest, median and largest architecture. The smallest has the minimum of every dimension, the
+    largest the maximum.
 
     Example: [cyan]nas count bert-base --seq-len 512[/cyan]
     """
@@ -93,7 +94,7 @@ def count_command(
 def published(as_json: Json = False) -> None:
     """Compare our counts with published ones.
 
-    Exits with 1 where one misses its tolerance.
+    Exit code 1 if a count is outside its tolerance.
 
     Example: [cyan]nas published[/cyan]
     """

@@ -41,7 +41,7 @@ def profile(
     space: Annotated[str | None, typer.Option(
         "--space", metavar="SPACE", autocompletion=_complete.spaces, show_default=False,
         help="Search space to profile, or the folder of a run, whose data may have another vocabulary. Default: the "
-             "last one.")] = None,
+             "space profiled last.")] = None,
     budget: Annotated[str, typer.Option(
         "--budget", metavar="TIME", help="Total time including compilation, such as 90s, 3m or 1h.")] = "3m",
     out: Annotated[str | None, typer.Option("--out", metavar="DIR", show_default=False,
@@ -92,12 +92,12 @@ def latency(
     phase: Annotated[str, typer.Option("--phase", metavar="PHASE", help="prefill or decode.")] = "prefill",
     sample: Annotated[int | None, typer.Option("--sample", metavar="SEED", show_default=False,
                                                help="For a space: the architecture sampled with this seed.")] = None,
-    breakdown: Annotated[bool, typer.Option("--breakdown", help="Show where the time goes.")] = False,
+    breakdown: Annotated[bool, typer.Option("--breakdown", help="Show the latency of every unit.")] = False,
     as_json: Json = False,
 ) -> None:
     """Predict the latency of an architecture on a device.
 
-    Of a space the largest is taken.
+    For a space: its largest architecture.
 
     Example: [cyan]nas latency cpu lm-small --breakdown[/cyan]
     """

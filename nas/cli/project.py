@@ -22,7 +22,7 @@ def init(
     run: Annotated[str | None, typer.Option("--run", metavar="NAME", show_default=False,
                                             help="Name of the run; default: first.")] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="TASK", show_default=False,
-                                             help="lm, classification or translation.")] = None,
+                                             help="A task, such as lm; nas train --help lists them.")] = None,
     space: Annotated[str | None, typer.Option("--space", metavar="SPACE", autocompletion=_complete.spaces,
                                               show_default=False, help="A shipped space or a YAML file.")] = None,
     device: Annotated[str | None, typer.Option("--device", metavar="DEVICE", autocompletion=_complete.devices,

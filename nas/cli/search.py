@@ -42,7 +42,7 @@ def search(
         help="Validation examples per evaluation; default 256.")] = None,
     batch_size: Annotated[int | None, typer.Option(
         "--batch-size", metavar="N", min=1, show_default=False,
-        help="Batch size of evaluations; default: a fast one.")] = None,
+        help="Batch size of evaluations; default: chosen for speed.")] = None,
     race: Annotated[bool | None, typer.Option(
         "--race/--no-race", show_default=False,
         help="Stop evaluating clearly dominated architectures early; on by default.")] = None,
@@ -54,7 +54,7 @@ def search(
         "--calibrate", metavar="RUN", autocompletion=_complete.runs, show_default=False,
         help="Correct inherited losses by the trainings from scratch that nas rank left in a run, often the same one.")
         ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Set an earlier search aside and start a new one.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Archive an earlier search and start a new one.")] = False,
     ray: Annotated[str | None, typer.Option(
         "--ray", metavar="auto|ADDRESS|local", show_default=False,
         help="Search on a Ray cluster: auto (the one this machine belongs to), an address, or local (started on this "

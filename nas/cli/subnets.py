@@ -53,9 +53,9 @@ def space_from(
                                             help="YAML file to write; default NAME.yaml.")] = None,
     keep: Annotated[list[str] | None, typer.Option(
         "--keep", metavar="DIMENSION", show_default=False,
-        help="Dimension that stays as it is, repeatable: depth, width, heads, ffn, rank, or all.")] = None,
+        help="Dimension to keep fixed, repeatable: depth, width, heads, ffn, rank, or all.")] = None,
     least: Annotated[float, typer.Option("--least", metavar="SHARE",
-                                         help="Smallest share of a dimension.")] = 0.3,
+                                         help="Smallest value of a dimension, as a share of the model's.")] = 0.3,
     classes: Annotated[int | None, typer.Option(
         "--classes", metavar="N", show_default=False,
         help="Replace the head of an encoder by a new classifier with N classes.")] = None,
@@ -97,7 +97,7 @@ def extract(
     all_pareto: Annotated[bool, typer.Option("--all-pareto", help="Select the whole front.")] = False,
     device: Annotated[str | None, typer.Option(
         "--device", metavar="DEVICE", autocompletion=_complete.devices, show_default=False,
-        help="Device whose front and costs count; may be profiled after the search.")] = None,
+        help="Device whose front and costs are used; may be profiled after the search.")] = None,
     as_json: Json = False,
 ) -> None:
     """Extract selected architectures as standalone models.

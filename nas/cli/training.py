@@ -40,8 +40,8 @@ def train(
         "--resume", metavar="NAME", autocompletion=_complete.runs, show_default=False,
         help="Resume a run.")] = None,
     check: Annotated[bool, typer.Option(
-        "--check/--no-check", help="At the end, report rarely trained tensors and what a few more steps alone would "
-                                   "gain.")] = True,
+        "--check/--no-check", help="At the end, report rarely trained tensors, and the gain of a few more steps for "
+                                   "single architectures.")] = True,
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1,
                                          help="Number of data-parallel processes on a Ray cluster.")] = 1,
     ray: RayAddress = "local",

@@ -11,8 +11,8 @@ def with_head(model: Transformer, arch: Architecture, seed: int) -> tuple[Transf
 
     Tensors of the same name and shape are kept: a classifier keeps the pooler of an imported encoder.
     """
-    made, old = Transformer(arch, seed=seed).eval(), model.state_dict()
-    wanted = made.state_dict()
+    extended, old = Transformer(arch, seed=seed).eval(), model.state_dict()
+    wanted = extended.state_dict()
     kept = {name: old[name] for name, tensor in wanted.items() if name in old and old[name].shape == tensor.shape}
-    made.load_state_dict({**wanted, **kept})
-    return made, tuple(name for name in wanted if name not in kept)
+    extended.load_state_dict({**wanted, **kept})
+    return extended, tuple(name for name in wanted if name not in kept)

@@ -114,7 +114,7 @@ def _data(subnet: Subnet) -> Iterator[str]:
 
 
 def _exports(subnet: Subnet) -> Iterator[str]:
-    yield from _table(("format", "all known facts"),
+    yield from _table(("format", "details"),
                       [(name, _settings_text(known)) for name, known in subnet.facts.exports.items()])
 
 

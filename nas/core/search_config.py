@@ -37,7 +37,7 @@ class SearchConfig(BaseModel):
     trials: int = Field(200, ge=1, description="number of architectures to evaluate")
     seed: int = Field(0, ge=0, description="random seed; the same seed proposes the same architectures")
     limit: int | None = Field(256, ge=1, description="validation examples per evaluation; null: all")
-    batch_size: int | None = Field(None, ge=1, description="batch size of evaluations; null: a fast one")
+    batch_size: int | None = Field(None, ge=1, description="batch size of evaluations; null: chosen for speed")
     race: bool = Field(True, description="whether to stop evaluating clearly dominated architectures early")
     warm_start: tuple[str, ...] = Field((), description="architectures to start with: runs, architectures, published")
     calibrate: str | None = Field(None, description="run whose trainings from scratch (nas rank) correct inherited "

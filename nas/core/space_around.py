@@ -115,7 +115,7 @@ def _layer_block(blocks: list[BlockConfig], role: str, around: Surroundings) -> 
     lists: dict[str, Any] = {}
     for name in blocks[0].filled():
         per_layer = [_values(block, name, role, around) for block in blocks]
-        if any(each != per_layer[0] for each in per_layer):
+        if any(other != per_layer[0] for other in per_layer):
             lists[name] = {"by_slot": per_layer}
         else:
             lists[name] = {"global": per_layer[0]} if around.uniform and len(per_layer[0]) > 1 else per_layer[0]
@@ -149,8 +149,8 @@ def _block(block: BlockConfig, indent: int, lists: dict[str, Any]) -> Iterator[s
 def _widths(arch: Architecture, around: Surroundings) -> list[int]:
     """Not below the rank of the table, which is fixed where it is less than the width."""
     rank = int(arch.embedding.filled().get("rank", 0))
-    found = _shares(arch.width, around.least, STEPS) if around.searched("width") else [arch.width]
-    return [width for width in found if rank == arch.width or width >= rank]
+    widths = _shares(arch.width, around.least, STEPS) if around.searched("width") else [arch.width]
+    return [width for width in widths if rank == arch.width or width >= rank]
 
 
 def _ranks(arch: Architecture, widths: Sequence[int], around: Surroundings) -> list[Any]:
@@ -187,4 +187,4 @@ def _yaml(value: Any) -> str:
 
 
 def _has_float(value: Any) -> bool:
-    return isinstance(value, float) or isinstance(value, list) and any(isinstance(each, float) for each in value)
+    return isinstance(value, float) or isinstance(value, list) and any(isinstance(item, float) for item in value)

@@ -156,7 +156,7 @@ class Subnet:
             raise InputError(str(path), f"cannot be read ({reason}); {REMEDY}") from None
         n = tokenizer.get_vocab_size()
         if n > self.arch.vocab_size or (n != self.arch.vocab_size and not self.facts.brings_tokenizer):
-            raise InputError(str(path), f"makes {n:,} tokens, the model has "
+            raise InputError(str(path), f"has {n:,} tokens, but the model has a vocabulary of "
                                         f"{self.arch.vocab_size:,}; {REMEDY}")
         return tokenizer
 
@@ -177,8 +177,8 @@ class Subnet:
         run = self.run()
         prepared = prepare(run)
         if prepared.tokenizer.get_vocab() != self.tokenizer().get_vocab():
-            raise InputError(str(self.path), f"has another vocabulary than the data of {run.path}; take the folder of "
-                                             f"a run to its own run, {self.facts.run}")
+            raise InputError(str(self.path), f"has another vocabulary than the data of {run.path}; use it with its "
+                                             f"own run, {self.facts.run}")
         return prepared
 
     def write_facts(self, facts: SubnetFacts) -> Subnet:

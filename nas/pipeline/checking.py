@@ -34,7 +34,7 @@ def faults(config: PipelineConfig, restart: bool = False, wrong: Collection[str]
     """All faults that would stop a stage, with their keys in the file.
 
     Args:
-        restart: whether a run of the same name is set aside first.
+        restart: whether a run of the same name is archived first.
         wrong: keys already known to be wrong; checks that read them are skipped.
     """
     bad = set(wrong)
@@ -76,7 +76,7 @@ def _folder(config: PipelineConfig) -> Iterator[Fault]:
 
 
 def _same_run(config: PipelineConfig) -> Iterator[Fault]:
-    """A run with other settings is never set aside without a request."""
+    """A run with other settings is archived only on request."""
     folder = RunDir(config.run)
     try:
         differences = "; ".join(folder.config().differences(config.run_config()))
@@ -85,7 +85,7 @@ def _same_run(config: PipelineConfig) -> Iterator[Fault]:
         return
     if differences:
         yield Fault("run", f"{folder.path} exists with other settings: {differences}; choose another run name, "
-                           f"or set this run aside with {Option('from')} prepare")
+                           f"or archive this run with {Option('from')} prepare")
 
 
 def _devices(config: PipelineConfig) -> Iterator[Fault]:

@@ -66,7 +66,7 @@ class RetrainPart(_Part):
 class ExportPart(_Part):
     """An export format; see nas export."""
 
-    format: str = Field(description="onnx, executorch, torch-export, huggingface or gguf")
+    format: str = Field(description="an export format, such as onnx (see nas export)")
     int8: bool = Field(False, description="quantised")
     no_decoder: bool = Field(False, description="without the decoder, for models that cannot decode token by token")
 
@@ -81,7 +81,7 @@ class PipelineConfig(_Part):
     schema_version: Literal[1] = 1
     run: str = Field(description="name of the run; everything is written to runs/NAME")
     space: str = Field(description="a shipped space or a YAML file")
-    task: str = Field(description="lm, classification or translation")
+    task: str = Field(description="a task, such as lm or classification (see nas train)")
     data: DataOptions = Field(default_factory=dict, description="data options, as for nas train; none for the bundled "
                                                                 "sample data")
     training: dict[str, Any] = Field(default_factory=dict, description="settings, as nas settings lists them")

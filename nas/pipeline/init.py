@@ -25,10 +25,10 @@ from search_spaces.errors import Command
 
 TEMPLATE = """\
 # A whole search for efficient Transformers: nas run {file}
-# {dry_run} says what it will do and how long that may take. Rerun it to resume.
+# {dry_run} prints the plan and estimated times. Rerun the command to resume.
 schema_version: 1
 run: {run}                    # everything goes to {folder}
-space: {space}                # nas spaces lists them; or a YAML file of yours
+space: {space}                # nas spaces lists them; or your own YAML file
 task: {task}
 {data}
 
@@ -38,28 +38,28 @@ training:                     # nas settings lists all of them
   lr: 0.002
   dropout: 0
 
-devices:                      # nas devices lists them; each is profiled, searched for and measured on
+devices:                      # nas devices lists them; each is profiled, and is an objective of the search
   - device: {device}
-    budget: {budget}                # for the whole profile, compiling included; more is more exact
-    check: 0                  # so many unseen models are measured to check the predictions
+    budget: {budget}                # for the whole profile, including compilation; a longer one is more precise
+    check: 0                  # number of unseen models to measure, to check predictions
 
 search:
   trials: {trials}
   limit: 50                   # validation examples per evaluation
   max: []                     # limits, such as [{limit}=12ms, params=5M]
 
-pick:                         # what to extract: max: [...], knee: true, top: 3 or all_pareto: true; or a list of such
+pick:                         # what to extract: max: [...], knee: true, top: 3 or all_pareto: true; or a list of these
   knee: true
 
-retrain:                      # null: ship what the supernet has
+retrain:                      # null: no retraining, keep the inherited weights
   init: inherit               # or scratch
   teacher: supernet           # or none, or another subnet's folder
   training:
     steps: {retrain_steps}
 
-plain: false                  # true: the smallest and the largest are trained from scratch, to compare with
-export: []                    # formats to ship, such as [{{format: onnx}}, {{format: onnx, int8: true}}]
-measure: true                 # time what was picked on every device
+plain: false                  # true: also train the smallest and the largest from scratch, for comparison
+export: []                    # export formats, such as [{{format: onnx}}, {{format: onnx, int8: true}}]
+measure: true                 # measure the extracted models on every device
 """
 AS_TRAIN = f"{shell_command(Command('train'))} {flag('data')}"
 NO_DATA = f"data: {{}}                       # the bundled sample data, or your files: " \
@@ -168,7 +168,7 @@ def _device_question() -> Question:
     lacking = "".join(f"\n  {row['name']}: {row['why_not'] or contact}"
                       for row in rows if not row["available"])
     return Question("device", "Target device (a name, or a YAML file)?", "cpu", there, _check_device,
-                    f"not available here, or not known to be:{lacking}" if lacking else "")
+                    f"not available here, or not checked:{lacking}" if lacking else "")
 
 
 def _check_device(name: str) -> None:
@@ -180,7 +180,7 @@ def _check_device(name: str) -> None:
 def _text(path: Path, answers: Mapping[str, str], data: Mapping[str, str]) -> str:
     small = answers["space"] == "lm-tiny"
     device = load_profile(answers["device"])
-    comments = {"vocab_size": "  # as many pieces as the training text yields"}
+    comments = {"vocab_size": "  # as many tokens as the training text yields"}
     lines = [f"  {key}: {_written(value)}{comments.get(key, '')}\n" for key, value in data.items()]
     return TEMPLATE.format(
         run=_written(answers["run"]), folder=folder_of_run(answers["run"]), space=_written(answers["space"]),

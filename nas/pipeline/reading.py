@@ -23,7 +23,7 @@ def read_pipeline(path: Path, restart: bool = False) -> PipelineConfig:
     """A config from its file, checked. Raises InputError with all faults.
 
     Args:
-        restart: whether a run of the same name is set aside first.
+        restart: whether a run of the same name is archived first.
     """
     if not path.exists():
         raise InputError(str(path), "does not exist; nas init writes one")

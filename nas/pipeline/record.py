@@ -19,7 +19,7 @@ class Entry(BaseModel):
 
     Args:
         inputs: digest of everything that decides it.
-        state: `again` if existing results must be set aside first.
+        state: `again` if existing results must be archived first.
         output: folders of subnets that it made.
     """
 

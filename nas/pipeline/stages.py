@@ -1,4 +1,4 @@
-"""The stages of a pipeline: dependencies, how to run them, and how to set their results aside."""
+"""The stages of a pipeline: dependencies, how to run them, and how their results are archived."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Stage:
         needs: the stages whose results it reads.
         settings: what of the config decides it, as plain data.
         wanted: whether a config asks for it.
-        undo: puts aside what an earlier one made, where it would be resumed.
+        undo: archives the results of an earlier one, which it would otherwise resume.
     """
 
     name: str
@@ -186,7 +186,7 @@ def after(first: str) -> list[str]:
     return affected
 
 
-def put_aside(paths: Iterable[str | Path], work: PipelineState) -> None:
+def archive(paths: Iterable[str | Path], work: PipelineState) -> None:
     """Rename the folders that exist, so that their names are free."""
     for path in filter(Path.exists, map(Path, paths)):
         aside = free(path.with_name(f"{path.name}-old-1"))
@@ -203,22 +203,22 @@ def free(path: Path) -> Path:
 
 STAGES = (
     Stage("prepare", _prepare, settings=lambda config: config.run_config().model_dump(mode="json"),
-          undo=lambda work: put_aside([work.run.path], work)),
-    Stage("profile", _profile, ("prepare",), lambda config: [each.model_dump() for each in config.devices],
+          undo=lambda work: archive([work.run.path], work)),
+    Stage("profile", _profile, ("prepare",), lambda config: [device.model_dump() for device in config.devices],
           wanted=lambda config: bool(config.devices),
-          undo=lambda work: put_aside([folder for each in work.config.devices if
-                                       ((folder := folder_of(each.device)) / "profile.yaml").is_file()], work)),
+          undo=lambda work: archive([folder for device in work.config.devices if
+                                     ((folder := folder_of(device.device)) / "profile.yaml").is_file()], work)),
     Stage("train", _train, ("prepare",), undo=_undo_training),
     Stage("search", _search, ("profile", "train"), PipelineConfig.search_settings,
-          undo=lambda work: searching.put_aside(work.run, work.progress)),
-    Stage("extract", _extract, ("search",), lambda config: [each.model_dump() for each in config.pick],
-          undo=lambda work: put_aside(work.subnets.get("extract", ()), work)),
+          undo=lambda work: searching.archive(work.run, work.progress)),
+    Stage("extract", _extract, ("search",), lambda config: [pick.model_dump() for pick in config.pick],
+          undo=lambda work: archive(work.subnets.get("extract", ()), work)),
     Stage("retrain", _retrain, ("extract",), lambda config: config.retrain.model_dump() if config.retrain else None,
           wanted=lambda config: config.retrain is not None,
-          undo=lambda work: put_aside(work.subnets.get("retrain", ()), work)),
+          undo=lambda work: archive(work.subnets.get("retrain", ()), work)),
     Stage("plain", _plain, ("profile", "train"), PipelineConfig.all_steps, wanted=lambda config: config.plain,
-          undo=lambda work: put_aside([*work.plain, *(path.removesuffix("-plain") for path in work.plain)], work)),
-    Stage("export", _export, ("extract", "retrain"), lambda config: [each.digested() for each in config.export],
+          undo=lambda work: archive([*work.plain, *(path.removesuffix("-plain") for path in work.plain)], work)),
+    Stage("export", _export, ("extract", "retrain"), lambda config: [export.digested() for export in config.export],
           wanted=lambda config: bool(config.export)),
     Stage("measure", _measure, ("extract", "retrain", "plain", "profile"),
           wanted=lambda config: config.measure and bool(measurable(config))),

@@ -174,11 +174,11 @@ class Task(ABC):
         if not isinstance(found, BroughtTokenizer):
             return found
         if not self.takes_tokenizer:
-            raise InputError(WHERE, [Fault("tokenizer", f"the task {self.name} uses tokenizers of its own only")])
+            raise InputError(WHERE, [Fault("tokenizer", f"the task {self.name} cannot use tokenizers of other models")])
         largest = max((*found.tokenizer.get_vocab().values(), *found.specials.values()), default=0)
         if largest >= space.vocab_size:
-            raise InputError(WHERE, [Fault("tokenizer", f"has tokens up to {largest:,}, the space a vocabulary of "
-                                                        f"{space.vocab_size:,}")])
+            raise InputError(WHERE, [Fault("tokenizer", f"has token ids up to {largest:,}; the space has a vocabulary "
+                                                        f"of {space.vocab_size:,}")])
         return found
 
     def _prepared(self, encoded: Encoded, space: SearchSpace) -> Prepared:

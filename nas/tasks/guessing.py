@@ -84,7 +84,7 @@ def _unused(folder: Path, paths: Sequence[str], found: Guess) -> Iterator[str]:
     rest = [path.name for path in sorted(folder.iterdir()) if path.is_file() and path.name not in names
             and not path.name.startswith((".", *starts))]
     if rest:
-        yield f"not used of {folder}: {', '.join(rest[:5])}{' ...' if len(rest) > 5 else ''}"
+        yield f"not used from {folder}: {', '.join(rest[:5])}{' ...' if len(rest) > 5 else ''}"
 
 
 def _of_folder(folder: Path) -> list[str]:

@@ -92,7 +92,7 @@ class FirstThatFits:
 
 
 class ForWidth:
-    """Prints one renderable where there are so many columns, and another one where there are fewer."""
+    """Prints one renderable in a terminal of at least `columns` columns, another one in a narrower terminal."""
 
     def __init__(self, columns: int, wide: RenderableType, narrow: RenderableType) -> None:
         self.columns, self.wide, self.narrow = columns, wide, narrow

@@ -160,7 +160,7 @@ def interruptible(console: Console | None = None) -> Iterator[StopRequest]:
     """Ctrl-C, SIGTERM and SIGHUP request a stop, with a message; a second one aborts."""
     request = StopRequest()
     console = console or PlainConsole(stderr=True)
-    tell = threading.Thread(target=console.print, args=("stopping; press again to abort",))
+    tell = threading.Thread(target=console.print, args=("stopping; press Ctrl-C again to abort",))
 
     def ask(number: int, frame: FrameType | None) -> None:
         if request.received or request.breaks_off:

@@ -59,7 +59,7 @@ def blocks_data(kind: str | None) -> list[dict[str, Any]]:
 
 def blocks_table(rows: list[dict[str, Any]]) -> Table:
     """The installed block kinds for a terminal, one row a dim."""
-    result = table("role", "kind", "dim", "what it is", "default", "allowed")
+    result = table("role", "kind", "dim", "description", "default", "allowed")
     for row in rows:
         result.add_row(row["role"], Text(row["kind"], style="bold"), "", row["help"], "", "")
         for dim in row["dims"]:
@@ -79,7 +79,7 @@ def settings_data() -> list[dict[str, Any]]:
 
 def settings_table(rows: list[dict[str, Any]]) -> Table:
     """The settings of a training for a terminal."""
-    result = table("setting", "default", "what it is")
+    result = table("setting", "default", "description")
     for row in rows:
         default = "" if row["default"] is None else str(row["default"])
         result.add_row(row["name"], default.lower() if isinstance(row["default"], bool) else default, row["help"])

@@ -23,7 +23,7 @@ FAMILIES = tuple(SPACES)
 
 
 def padded(shipment: Shipment, real: int) -> tuple[torch.Tensor, ...]:
-    """One sequence of the whole length, padding behind so many tokens where that can be said."""
+    """One sequence of the whole length, with padding after `real` tokens if the inputs have a mask."""
     tokens = torch.arange(shipment.length)[None] % shipment.arch.vocab_size
     given = {"attention_mask": (tokens < real).long(), "token_type_ids": torch.zeros_like(tokens)}
     return tuple(given.get(name, tokens).contiguous() for name in shipment.names)

@@ -33,7 +33,7 @@ class TechniqueContract:
         """The technique under test."""
         return techniques()[self.name]
 
-    def made(self, **options: Any) -> Technique:
+    def make(self, **options: Any) -> Technique:
         """The technique with its options."""
         return make_technique({self.name: self.value, **options})
 
@@ -45,14 +45,14 @@ class TechniqueContract:
         assert technique.value is None or technique.value in technique.model_fields
 
     def test_its_settings_are_those_it_declares(self) -> None:
-        technique = self.made()
+        technique = self.make()
         assert technique.suffix and technique.trains in ("never", "on request", "by default", "always")
         assert set(technique.settable) <= set(technique.settings()) <= set(type(technique).model_fields)
         assert type(technique).model_validate(technique.model_dump()) == technique
 
     def test_options_of_nobody_and_wrong_values_are_refused_by_name(self) -> None:
         with pytest.raises(InputError, match="an_option"):
-            self.made(an_option=1)
+            self.make(an_option=1)
         if self.wrong is not None:
             with pytest.raises(InputError, match=self.name):
                 make_technique({self.name: self.wrong})
@@ -60,4 +60,4 @@ class TechniqueContract:
     def test_what_is_quantised_already_is_refused(self) -> None:
         model = quantise(Transformer(space_from_data(SPACE, "small").smallest(), seed=0).eval(), DYNAMIC)
         with pytest.raises(InputError):
-            self.made().check(model, Recipe())
+            self.make().check(model, Recipe())

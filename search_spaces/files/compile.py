@@ -85,8 +85,8 @@ class _Compiler:
         """0 where no norm of the space would differ."""
         given, usual = self.file.norm_eps or 0.0, {NORM_EPS.get(name) for name in self.file.norm} - {None}
         if given and given in usual and len(usual) > 1:
-            self.faults.append(Fault("norm_eps", f"{given:g} is the usual value of one of the norms; leave it out, or "
-                                                 "give one norm"))
+            self.faults.append(Fault("norm_eps", f"{given:g} is the default of one of the norms; leave it out, or "
+                                                 "list one norm only"))
         return 0.0 if not usual or usual == {given} else given
 
     def _settings(self) -> dict[str, Gene]:

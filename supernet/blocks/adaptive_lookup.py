@@ -14,10 +14,10 @@ from supernet.layers.bands import bands_fit, describe_bands
 from supernet.layers.positions import AddedPositions
 
 BAND_DIMS = (
-    Dim("bands", int, "bands of words; ids must come with falling frequency", default=3, least=2, most=16),
+    Dim("bands", int, "bands of words; ids must be sorted by falling frequency", default=3, least=2, most=16),
     Dim("first", int, "words of the first band, the most frequent"),
-    Dim("growth", float, "how many times as many words a band and those before it have", default=3.0, least=1.01),
-    Dim("factor", int, "how many times narrower each band is than the one before", default=4),
+    Dim("growth", float, "growth of the cumulative number of words from band to band", default=3.0, least=1.01),
+    Dim("factor", int, "factor by which each band is narrower than the previous one", default=4),
 )
 """The dims of everything that splits its words into bands."""
 BAND_RULES = (

@@ -95,7 +95,7 @@ KIND = Kind(
         BIASES, QK_NORM, ROTARY_BASE,
         Dim("relative_buckets", int, "buckets of distances with a learned score (T5); 0 for none", default=0, least=0,
             optional=True),
-        Dim("relative_distance", int, "distance from which on the last bucket is used", default=128, optional=True),
+        Dim("relative_distance", int, "distance from which the last bucket is used", default=128, optional=True),
     ),
     canonical=_canonical,
     facts=(*ATTENDS, "norm_eps"),

@@ -58,7 +58,7 @@ def _canonical(dims: dict[str, Value], facts: Mapping[str, Value]) -> tuple[str,
     return "classifier", dims if dims["pooler"] else {**dims, "pooler_activation": "tanh"}
 
 
-POOLER = Dim("pooler", bool, "whether a Lin and an activation follow the pooling", default=False)
+POOLER = Dim("pooler", bool, "whether a linear map and an activation follow the pooling", default=False)
 
 CLASSIFIER = Kind(
     name="classifier",

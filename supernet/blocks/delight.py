@@ -20,7 +20,7 @@ DEXTRA_DIMS = (
 """The dims of all kinds with a DExTra unit."""
 DEXTRA_RULES = (
     Rule(("multiplier", "width"), lambda _, width: width % 8 == 0 and (width // 2) % most_groups(width) == 0,
-         "a DExTra unit needs a width that is a multiple of 8 and whose half its groups divide"),
+         "the width must be a multiple of 8, and the groups of the DExTra unit must divide half of it"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Attention to every so many-th neighbour: a window with gaps, which reaches farther at the same cost."""
+"""Attention to every n-th neighbour: a window with gaps, which reaches farther at the same cost."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ KIND = Kind(
     module=DilatedAttention,
     help="attention to a window with gaps (Longformer, Sparse Transformer)",
     paper="Beltagy et al. (2020), Longformer, arXiv:2004.05150",
-    dims=(*OWN_HEADS, Dim("reach", int, "tokens that are seen on each side (before, in a decoder)"),
-          Dim("dilation", int, "how far apart they are", least=2)),
+    dims=(*OWN_HEADS, Dim("reach", int, "tokens attended to on each side (decoder: before)"),
+          Dim("dilation", int, "distance between them", least=2)),
     facts=ATTENDS,
     rules=(EVEN_HEADS,),
     words=lambda dims, width: ("dilated attention", heads_in_words(dims), f"{dims['reach']} × {dims['dilation']}"),

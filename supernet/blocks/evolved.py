@@ -69,7 +69,7 @@ KIND = Kind(
     name="evolved",
     role="mixer",
     module=EvolvedBranches,
-    help="wide map and convolution side by side, then a separable convolution (Evolved Transformer)",
+    help="wide linear map and convolution in parallel, then a separable convolution (Evolved Transformer)",
     paper="So et al. (2019), The Evolved Transformer, arXiv:1901.11117",
     dims=(
         Dim("inner", int, "channels of the wide branch", default="4x", expressions=(TIMES_WIDTH,)),

@@ -69,7 +69,7 @@ KIND = Kind(
     ),
     facts=("width", "bias"),
     rules=(Rule(("activation", "gated"), lambda activation, gated: gated or activation != "linear",
-                "two linear maps in a row are one; linear goes with gated"),),
+                "two linear maps in a row equal one; use linear only with gated"),),
     words=lambda dims, width: ("FFN", str(dims["inner"]), dims["activation"], "gated" if dims["gated"] else ""),
     parts=lambda dims, width: (DrawnPart(dims["inner"]),),
 )

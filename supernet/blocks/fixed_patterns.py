@@ -85,8 +85,8 @@ KIND = Kind(
     help="heads with fixed patterns and learned heads",
     paper="Raganato et al. (2020), Fixed Encoder Self-Attention Patterns, arXiv:2002.10260",
     dims=(
-        Dim("n_fixed", int, "heads with the first of the eight patterns", default=7, most=8),
-        Dim("n_learned", int, "heads that attend", default=1, least=0),
+        Dim("n_fixed", int, "number of heads with fixed patterns, the first ones of eight", default=7, most=8),
+        Dim("n_learned", int, "number of learned heads", default=1, least=0),
         Dim("head_dim", int, "channels of a head"),
     ),
     facts=ATTENDS,

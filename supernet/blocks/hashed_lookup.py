@@ -63,7 +63,7 @@ KIND = Kind(
     dims=(
         Dim("rank", int, "width of the table", default="full", expressions=(FULL,)),
         Dim("buckets", int, "rows of the table", least=2),
-        Dim("hashes", int, "rows that a word is made of", default=2, most=64),
+        Dim("hashes", int, "rows that are summed for a word", default=2, most=64),
     ),
     facts=("width", "vocab_size", "context", "positions", "bias"),
     rules=(Rule(("rank", "width"), lambda rank, width: rank <= width, "the rank is at most the width"),),

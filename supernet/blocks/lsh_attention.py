@@ -110,7 +110,7 @@ KIND = Kind(
     help="attention within hash buckets (Reformer)",
     paper="Kitaev et al. (2020), Reformer, arXiv:2001.04451",
     dims=(*OWN_HEADS, Dim("n_buckets", int, "hash buckets", least=2),
-          Dim("chunk", int, "tokens of the bucket that are seen on each side (before, in a decoder)"),
+          Dim("chunk", int, "tokens of the bucket attended to on each side (decoder: before)"),
           Dim("rounds", int, "hashes", default=1)),
     facts=ATTENDS,
     rules=(EVEN_HEADS, Rule(("n_buckets",), lambda n_buckets: n_buckets % 2 == 0, "n_buckets must be even")),

@@ -76,10 +76,10 @@ KIND = Kind(
     name="lsra",
     role="mixer",
     module=LongShortRange,
-    help="attention and convolution side by side",
+    help="attention and convolution in parallel",
     paper="Wu et al. (2020), Lite Transformer, arXiv:2004.11886",
     dims=(
-        Dim("ratio", float, "share of the channels that attend", least=0, most=1),
+        Dim("ratio", float, "share of the channels used for attention", least=0, most=1),
         Dim("n_heads", int, "attention heads"),
         *CONV_DIMS,
     ),

@@ -20,7 +20,7 @@ class MobileBertLayer(nn.Module):
     """Narrow, attend, stacked feed-forward networks, widen: everything between the residual of the whole layer.
 
     Args:
-        source: what queries, keys and values are made of: `input`, the layer's input (the paper's table);
+        source: input of queries, keys and values: `input`, the layer's input (the paper's table);
             `shared`, a second bottleneck for queries and keys and the input for values (the released models);
             `bottleneck`, the narrowed input (MobileBERT-tiny).
     """
@@ -73,11 +73,11 @@ KIND = Kind(
     name="mobilebert",
     role="mixer",
     module=MobileBertLayer,
-    help="a whole layer in a bottleneck: attention and stacked feed-forward networks; goes with no_ffn",
+    help="a whole layer in a bottleneck: attention and stacked feed-forward networks; use it with no_ffn",
     paper=PAPER,
     dims=(
         Dim("n_heads", int, "heads, which share the bottleneck"),
-        Dim("source", str, "what queries, keys and values are made of", default="shared",
+        Dim("source", str, "input of queries, keys and values", default="shared",
             choices=("input", "shared", "bottleneck")),
         *STACK_DIMS,
     ),

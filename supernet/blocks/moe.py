@@ -111,8 +111,8 @@ KIND = Kind(
     paper="Shazeer et al. (2017), Outrageously Large Neural Networks, arXiv:1701.06538; "
           "Fedus et al. (2021), Switch Transformers, arXiv:2101.03961",
     dims=(
-        Dim("experts", int, "feed-forward networks to choose from", least=2),
-        Dim("top_k", int, "experts that a token reaches, clipped to experts", default=1, at_most="experts"),
+        Dim("experts", int, "number of experts (feed-forward networks)", least=2),
+        Dim("top_k", int, "experts per token, clipped to experts", default=1, at_most="experts"),
         Dim("inner", int, "inner width of an expert", expressions=(TIMES_WIDTH,)),
         Dim("activation", str, "activation", default="relu",
             choices=tuple(name for name in ACTIVATIONS if name != "linear")),

@@ -17,7 +17,7 @@ class MixtureOfSoftmaxes(nn.Module):
     """The log of the sum over k of pi_k softmax(table tanh(h_k)): one log-probability per word.
 
     Args:
-        tied: whether the words are the embedding's table; otherwise they have a matrix of their own.
+        tied: whether the output matrix is the embedding's table; otherwise they have a matrix of their own.
     """
 
     def __init__(self, *, width: int, rank: int, vocab_size: int, softmaxes: int, tied: bool) -> None:
@@ -55,8 +55,8 @@ KIND = Kind(
     paper="Yang et al. (2018), Breaking the Softmax Bottleneck, arXiv:1711.03953",
     ties=True,
     dims=(
-        Dim("softmaxes", int, "distributions that are mixed", least=2, most=1000),
-        Dim("tied", bool, "whether the words are the embedding's table", default=True),
+        Dim("softmaxes", int, "number of softmax distributions", least=2, most=1000),
+        Dim("tied", bool, "whether the output matrix is the embedding's table", default=True),
     ),
     facts=("width", "rank", "vocab_size"),
     canonical=_canonical,

@@ -57,13 +57,13 @@ KIND = Kind(
     help="product-key memory: a few of very many values per token",
     paper="Lample et al. (2019), Large Memory Layers with Product Keys, arXiv:1907.05242",
     dims=(
-        Dim("keys", int, "half keys; the memory has their square of values", least=2, most=10_000),
-        Dim("memory_heads", int, "queries of a token, whose results are added"),
-        Dim("top_k", int, "values that a query reads, clipped to keys", at_most="keys"),
-        Dim("key_dim", int, "channels of a query, half of them for either half key", least=2),
+        Dim("keys", int, "number of half keys; the memory has keys² values", least=2, most=10_000),
+        Dim("memory_heads", int, "queries per token; their results are added"),
+        Dim("top_k", int, "values per query, clipped to keys", at_most="keys"),
+        Dim("key_dim", int, "channels of a query; each half is compared with the half keys", least=2),
     ),
     facts=("width", "bias"),
-    rules=(Rule(("key_dim",), lambda key_dim: key_dim % 2 == 0, "a key has two halves"),),
+    rules=(Rule(("key_dim",), lambda key_dim: key_dim % 2 == 0, "key_dim must be even: a key has two halves"),),
     words=lambda dims, width: ("memory", f"{dims['keys']}² values", f"{dims['memory_heads']} × {dims['top_k']} read"),
     parts=lambda dims, width: (DrawnPart(dims["memory_heads"] * dims["key_dim"]),),
 )

@@ -77,11 +77,11 @@ KIND = Kind(
     name="sparse_ffn",
     role="ffn",
     module=SparseFeedForward,
-    help="feed-forward that computes one of every few inner channels",
+    help="sparse feed-forward: computes one inner channel of each block",
     paper="Jaszczur et al. (2021), Sparse is Enough in Scaling Transformers, arXiv:2111.12763",
     dims=(
         Dim("inner", int, "inner width", expressions=(TIMES_WIDTH,)),
-        Dim("block", int, "inner channels of which one is kept", least=2),
+        Dim("block", int, "inner channels of a block, of which one is computed", least=2),
         Dim("controller", int, "inner width of the controller"),
     ),
     facts=("width", "bias"),

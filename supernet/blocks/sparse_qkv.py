@@ -99,7 +99,7 @@ KIND = Kind(
     paper="Jaszczur et al. (2021), Sparse is Enough in Scaling Transformers, arXiv:2111.12763",
     dims=(
         Dim("n_heads", int, "heads, which share the width"),
-        Dim("modules", int, "modules that the width is split into; fewer parameters the more there are", least=2),
+        Dim("modules", int, "modules that the width is split into; more modules have fewer parameters", least=2),
     ),
     facts=("width", "causal", "positions", "context", "bias"),
     rules=(

@@ -1,4 +1,4 @@
-"""Strided attention (Sparse Transformer): some heads see the nearest tokens, the others every so many-th token."""
+"""Strided attention (Sparse Transformer): some heads see the nearest tokens, the others every n-th token."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ KIND = Kind(
     name="strided_attention",
     role="mixer",
     module=StridedAttention,
-    help="attention to the nearest and to every so many-th token (Sparse Transformer)",
+    help="attention to the nearest tokens and to distant ones at a stride (Sparse Transformer)",
     paper="Child et al. (2019), Sparse Transformers, arXiv:1904.10509",
-    dims=(*OWN_HEADS, Dim("stride", int, "how many tokens are near, and how far apart far ones are", least=2)),
+    dims=(*OWN_HEADS, Dim("stride", int, "number of nearest tokens, and distance between distant ones", least=2)),
     facts=ATTENDS,
-    rules=(EVEN_HEADS, Rule(("n_heads",), lambda n_heads: n_heads % 2 == 0, "half of the heads look near, half far, "
-                                                                            "so n_heads must be even")),
+    rules=(EVEN_HEADS, Rule(("n_heads",), lambda n_heads: n_heads % 2 == 0,
+                            "n_heads must be even: half of the heads attend to near tokens, half to distant ones")),
     words=lambda dims, width: ("strided attention", heads_in_words(dims), f"stride {dims['stride']}"),
     parts=drawn_heads,
 )

@@ -146,8 +146,8 @@ KIND = Kind(
     paper="Tay et al. (2020), Synthesizer, arXiv:2005.00743",
     dims=(
         Dim("n_heads", int, "heads"),
-        Dim("scores", str, "what gives the scores", choices=SCORES),
-        Dim("rank", int, "of factorised scores; 1 for others", default=8),
+        Dim("scores", str, "source of the scores", choices=SCORES),
+        Dim("rank", int, "rank of factorised scores; 1 for others", default=8),
         Dim("mix", bool, "whether scores of queries and keys are mixed in", default=False),
     ),
     facts=ATTENDS,

@@ -30,8 +30,8 @@ class Recipe(BaseModel):
         "turns", description="architectures trained in each step")
     n_random: int = Field(2, ge=0, description="number of random architectures besides the largest and the smallest")
     distill: float = Field(0.5, ge=0, le=1, description=(
-        "weight of soft targets in the loss: the largest architecture's in the loss of the others, or those of the "
-        "model that a run starts from"))
+        "weight of soft targets in the loss; they come from the largest architecture, or from the model that a run "
+        "starts from"))
     distill_features: float = Field(0.0, ge=0, description=(
         "weight of hidden states in the loss of runs that start from a trained model: 1 - cos to the states of that "
         "model"))

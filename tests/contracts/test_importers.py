@@ -284,7 +284,7 @@ def test_folders_that_lack_something(tmp_path: Path) -> None:
         assert not (tmp_path / "ours").exists()
 
     tokenizer(WORDS + 1).save(str(folder / "tokenizer.json"))
-    refused("makes tokens up to 50, the model knows 50")
+    refused("has token ids up to 50, but the model has a vocabulary of 50")
     (folder / "tokenizer.json").unlink()
     refused("holds no tokenizer.json; write it with: python -c")
     tokenizer().save(str(folder / "tokenizer.json"))

@@ -33,7 +33,7 @@ def test_norm_eps_is_kept_in_json_and_in_the_units(arch: Architecture) -> None:
     assert all("norm_eps" not in dict(step.unit.facts) for step in plan(arch))
 
 
-@pytest.mark.parametrize(("eps", "says"), [(1e-5, "is the usual value"), (2, "allowed: a number from 0 to 1"),
+@pytest.mark.parametrize(("eps", "says"), [(1e-5, "is the default"), (2, "allowed: a number from 0 to 1"),
                                            (True, "allowed: a number from 0 to 1")])
 def test_a_wrong_norm_eps_is_refused(arch: Architecture, eps: float, says: str) -> None:
     with pytest.raises(InputError, match=says):

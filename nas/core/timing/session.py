@@ -88,7 +88,7 @@ class Bench:
 
         Args:
             until: the moment (`time.monotonic`) at which all has to be prepared: what may take longer is left out.
-            least: the first so many workloads are prepared in any case; by default all.
+            least: number of workloads, the first ones, that are prepared in any case; by default all.
 
         Raises:
             Stopped: the user asked to stop.
@@ -197,7 +197,7 @@ class Bench:
         least = timing.least_rounds if late_rounds is None else min(timing.least_rounds, late_rounds)
         if lacking or len(rounds.lines) < least:
             what = f"no times of {lacking[0]}" if lacking else f"{len(rounds.lines)} of {least} rounds"
-            raise InputError(self.device.name, f"gave {what}; rerun the same command to resume")
+            raise InputError(self.device.name, f"returned {what}; rerun the same command to resume")
         return timings
 
     def _rounds(self, purpose: str, reference: Workload) -> Rounds:

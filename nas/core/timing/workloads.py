@@ -164,7 +164,8 @@ def _stack(unit: Unit, phase: str, copies: int, conditions: Conditions,
         return step, step.example(conditions.batch, 1, remembered(unit, conditions))
     if phase == "decode":
         states = [unit_state(unit, conditions) for _ in units]
-        return DecodingUnits(units, conditions.past, len(states[0])), (x, *(each for state in states for each in state))
+        tensors = [tensor for state in states for tensor in state]
+        return DecodingUnits(units, conditions.past, len(states[0])), (x, *tensors)
     memory = (torch.randn(conditions.batch, conditions.length, width),) if unit.role == "cross" else ()
     return _Stack(unit.role, units), (x, *memory)
 

@@ -17,7 +17,7 @@ NOT_CHECKED = "not checked: these devices are not contacted; nas devices --check
 
 def devices_table(rows: list[dict[str, Any]]) -> RenderableType:
     """The devices for a terminal; a narrow one omits columns and prints reasons below."""
-    wide = table("device", "kind", "runtime", "precision", "by", "here", "what it is", keep=("device", "runtime"))
+    wide = table("device", "kind", "runtime", "precision", "by", "here", "description", keep=("device", "runtime"))
     narrow = table("device", "runtime", "precision", "by", "here", keep=("device", "runtime"))
     for row in rows:
         here = Text(row["state"], style=STYLES[row["state"]])

@@ -61,8 +61,8 @@ def _machine() -> Iterator[Finding]:
 
 def _accelerators() -> Iterator[Finding]:
     if not torch.accelerator.is_available():
-        yield Finding("accelerator", "none", "", "training and searches run on the processor; a CUDA, ROCm, XPU or MPS "
-                                                 "build of torch uses what it finds")
+        yield Finding("accelerator", "none", "", "training and searches run on the CPU; to use an accelerator, install "
+                                                 "a CUDA, ROCm, XPU or MPS build of torch")
         return
     kind = torch.accelerator.current_accelerator()
     for index in range(torch.accelerator.device_count()):

@@ -207,7 +207,7 @@ class ParetoformerWriter(ParetoformerModel, GenerationMixin):
 
 
 class ParetoformerForCausalLM(ParetoformerWriter):
-    """Logits of every next token. Padding may stand before or behind a text."""
+    """Logits of every next token. Padding may precede or follow a text."""
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None,
                 past_key_values: StateCache | None = None, labels: Tensor | None = None, use_cache: bool | None = None,

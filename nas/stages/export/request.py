@@ -41,10 +41,10 @@ class ExportRequest:
         module = formats.get(self.format)
         if self.int8 and not module.INT8:
             able = ", ".join(name for name in formats.names() if formats.get(name).INT8)
-            raise InputError(Option("int8"), f"is not for {self.format}; allowed: {able}")
+            raise InputError(Option("int8"), f"is not supported by {self.format}; supported by: {able}")
         if self.length is not None and module.DYNAMIC:
             fixed = ", ".join(name for name in formats.names() if not formats.get(name).DYNAMIC)
-            raise InputError(Option("length"), f"is not for {self.format}, which takes any; it is for {fixed}")
+            raise InputError(Option("length"), f"has no effect on {self.format}, which takes any length; for: {fixed}")
         if self.max_loss_increase is not None and not self.int8:
             raise InputError(Option("max_loss_increase"), f"is for {Option('int8')} only; otherwise logits may "
                                                           f"differ by at most {TOLERANCE:g}")

@@ -107,7 +107,8 @@ def _compared(module: Any, shipment: Shipment, request: ExportRequest, folder: P
         raise
     except Exception as error:  # every runtime raises its own types
         says = " ".join(str(error).split())[:200]
-        raise InputError(str(shipment.subnet.path), f"as {request.name} it does not run: {says}") from error
+        path = str(shipment.subnet.path)
+        raise InputError(path, f"the exported {request.name} model does not run: {says}") from error
     return {**facts, "compared_on": compared.what}
 
 
@@ -128,7 +129,7 @@ def _same(run: Run, shipment: Shipment, request: ExportRequest, cases: Sequence[
     allowed = getattr(formats.get(request.format), "TOLERANCE", TOLERANCE)
     if not worst <= allowed:
         raise InputError(str(shipment.subnet.path),
-                         f"as {request.name} it differs from the plain model by {worst:.1e} of the largest logit; "
+                         f"the exported {request.name} model differs by {worst:.1e} of the largest logit; "
                          f"allowed: {allowed:g}; nothing is written")
     return {"largest_difference": worst, "tolerance": allowed}
 
@@ -138,8 +139,8 @@ def _as_good(run: Run, shipment: Shipment, request: ExportRequest, cases: Sequen
     before, after = losses(run, shipment, cases)
     if not after - before <= most:
         raise InputError(str(shipment.subnet.path),
-                         f"as {request.name} its loss is {after:.4f} instead of {before:.4f}; allowed: {most:g} more, "
-                         f"or what {Option('max_loss_increase')} says; nothing is written")
+                         f"the loss of the exported {request.name} model is {after:.4f} instead of {before:.4f}; "
+                         f"allowed increase: {most:g} ({Option('max_loss_increase')}); nothing is written")
     return {"loss": after, "plain_loss": before, "most_loss_increase": most}
 
 

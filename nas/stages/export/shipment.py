@@ -131,8 +131,8 @@ def blaming(shipment: Shipment, what: str, attempt: Callable[[nn.Module, Sequenc
                 with quiet():
                     attempt(*Workload("prefill", unit).build(at))
             except Exception as alone:
-                raise InputError(str(shipment.subnet.path), f"{what} cannot take {unit}: {_first(alone)}") from error
-        raise InputError(str(shipment.subnet.path), f"{what} cannot take the whole of it: {_first(error)}") from error
+                raise InputError(str(shipment.subnet.path), f"{what} cannot export {unit}: {_first(alone)}") from error
+        raise InputError(str(shipment.subnet.path), f"{what} cannot export the whole model: {_first(error)}") from error
 
 
 def _first(error: Exception) -> str:

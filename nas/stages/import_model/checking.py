@@ -42,7 +42,7 @@ def largest_difference(checkpoint: Checkpoint, imported: ImportedModel, tokenize
             difference = float((theirs - ours).abs().max())
             if not difference <= TOLERANCE * max(1.0, float(theirs.abs().max())):
                 raise CheckFailedError(str(checkpoint.folder), (
-                    f"as a plain model its outputs differ from those of {imported.stock.cls} by {difference:.1e}; "
+                    f"the outputs of the imported model differ from those of {imported.stock.cls} by {difference:.1e}; "
                     f"allowed: {TOLERANCE:g}; nothing is written"))
             worst = max(worst, difference)
     return worst

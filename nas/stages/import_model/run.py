@@ -74,7 +74,8 @@ def _tokenizer(checkpoint: Checkpoint, text: str, arch: Architecture) -> Tokeniz
     largest = max(tokenizer.get_vocab().values(), default=-1)
     if largest >= arch.vocab_size:
         raise InputError(str(checkpoint.folder / TOKENIZER), (
-            f"makes tokens up to {largest:,}, the model knows {arch.vocab_size:,}; it belongs to another model"))
+            f"has token ids up to {largest:,}, but the model has a vocabulary of {arch.vocab_size:,}; use the model's "
+            "own tokenizer"))
     return tokenizer
 
 

@@ -74,14 +74,14 @@ class ProfileCheck:
     def why(self) -> str:
         """The reasons of the verdict."""
         if self.verdict == TOO_FEW:
-            return f"{self.n} models; {ENOUGH} are enough; run with {Option('check')} {Option('n')} {ENOUGH}"
+            return f"only {self.n} models; {ENOUGH} are needed: run with {Option('check')} {Option('n')} {ENOUGH}"
         if self.verdict == GOOD:
             return ""
         limit = most_error(self.phase, self.noise_floor)
-        reasons = [f"error {100 * self.predicted.mape:.1f} %, at most {100 * limit:.1f} % is good"]
+        reasons = [f"error {100 * self.predicted.mape:.1f} %, good: at most {100 * limit:.1f} %"]
         if self.phase != "decode":
-            reasons += [f"{100 * self.predicted.within:.0f} % within 10 %, at least {100 * LEAST_WITHIN:.0f} % is good",
-                        f"tau {self.predicted.tau or 0.0:.2f}, at least {LEAST_TAU} is good"]
+            reasons += [f"{100 * self.predicted.within:.0f} % within 10 %, good: at least {100 * LEAST_WITHIN:.0f} %",
+                        f"tau {self.predicted.tau or 0.0:.2f}, good: at least {LEAST_TAU}"]
         return "; ".join(reasons)
 
     def to_dict(self) -> dict[str, Any]:

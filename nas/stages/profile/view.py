@@ -29,7 +29,7 @@ def profile_table(result: ProfileResult) -> RenderableType:
     if checks:
         return Group(*(part for phase in checks for part in _check_parts(phase)))
     if fits:
-        lines = [f"{phase.phase}: fitted on {phase.n} whole models, error of those left out {100 * phase.error:.1f} %"
+        lines = [f"{phase.phase}: fitted on {phase.n} whole models, leave-one-out error {100 * phase.error:.1f} %"
                  for phase in fits]
         return Text("\n".join([*lines, f"profile: {result.folder}"]))
     return _phases_table([phase for phase in result.phases if isinstance(phase, PhaseProfile)], result)
@@ -47,13 +47,13 @@ def _phases_table(phases: Sequence[PhaseProfile], result: ProfileResult) -> Rend
         notes.insert(0, Text("estimated from a specification: nothing was measured", style="yellow"))
     shares = [phase.not_delegated for phase in phases if phase.not_delegated is not None]
     if shares:
-        notes.append(Text(f"work not delegated: {100 * sum(shares) / len(shares):.1f} %"))
+        notes.append(Text(f"work outside the delegate: {100 * sum(shares) / len(shares):.1f} %"))
     return Group(rows, *notes)
 
 
 def _check_parts(check: ProfileCheck) -> list[RenderableType]:
     """The errors of a profile, beside cruder predictions and the noise."""
-    numbers = ("error", "within 10 %", "tau", "tau in one depth")
+    numbers = ("error", "within 10 %", "tau", "tau within depth")
     rows = table(check.phase, *numbers, right=numbers)
     for name, quality in (("this profile", check.predicted), (check.naive_is, check.naive),
                           ("in proportion to MACs", check.macs)):
@@ -94,7 +94,7 @@ def latency_table(latency: PredictedLatency, breakdown: bool) -> RenderableType:
 
 
 def _parts_table(latency: PredictedLatency, columns: int) -> RenderableType:
-    """A row for each part with a bar; the longest has so many columns."""
+    """A row with a bar for each part; the longest bar has `columns` columns."""
     rows = table("where", "unit", "ms", "share", "", right=("ms", "share"))
     longest = max(part["ms"] for part in latency.parts) or 1.0
     for part in [*latency.parts, {"path": "overhead", "unit": "", "ms": latency.overhead_ms, "source": ""}]:

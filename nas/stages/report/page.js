@@ -41,7 +41,7 @@ function setUpMissing() {
     [!search, "a front, its hypervolume and architectures", `nas search ${DATA.run}`],
     [search && !devices.length, "latency on a device",
      `nas profile cpu --space runs/${DATA.run}, then nas search ${DATA.run} --fresh --device cpu`],
-    [search && !search.importance, "which choices matter, from 30 trials on", `nas search ${DATA.run} --more 50`],
+    [search && !search.importance, "importance of dimensions (needs 30 trials)", `nas search ${DATA.run} --more 50`],
     [search && !DATA.picked.length, "extracted models", `nas extract ${DATA.run} --knee`],
     [DATA.picked.length && !retrained, "a retrained model", `nas retrain ${subnet}`],
     [DATA.picked.length && !DATA.gaps.some(gap => gap.source), "measured latency of an extracted model",

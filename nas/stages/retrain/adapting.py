@@ -98,7 +98,7 @@ def _adapted(source: Subnet, run: RunDir, prepared: Prepared, seed: int) -> Subn
 
 def _checked(folder: Path, weights: str) -> Subnet:
     """An adapted subnet. Raises InputError if it was made from other weights."""
-    found = Subnet.open(str(folder))
-    if next((made.settings["weights"] for made in found.facts.made if made.stage == "adapt"), None) != weights:
+    subnet = Subnet.open(str(folder))
+    if next((step.settings["weights"] for step in subnet.facts.made if step.stage == "adapt"), None) != weights:
         raise InputError(str(folder), f"was made from other weights; name another run with {Option('run')}")
-    return found
+    return subnet

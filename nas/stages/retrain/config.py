@@ -62,7 +62,7 @@ class RetrainConfig(BaseModel):
         for key in dict.fromkeys((*mine, *theirs)):
             if mine.get(key) != theirs.get(key):
                 if key.startswith("input "):
-                    yield f"the {key.removeprefix('input ')} changed since"
+                    yield f"the {key.removeprefix('input ')} changed since it was started"
                 else:
                     yield f"{key} is {_shown(mine.get(key))}, requested: {_shown(theirs.get(key))}"
 

@@ -50,12 +50,12 @@ def _one(request: RetrainRequest, progress: StageProgress) -> RetrainResult:
     with progress.breakable():
         if request.task is None:
             subnet = Subnet.open(request.subnet)
-            prepared, asked = subnet.prepared(), _taught(request, subnet)
+            prepared, adapted = subnet.prepared(), _taught(request, subnet)
         else:
-            asked, subnet, prepared = adapt(request)
+            adapted, subnet, prepared = adapt(request)
             for note in prepared.notes:
                 progress.note(f"note: {note}")
-        job = make_job(subnet, prepared, asked)
+        job = make_job(subnet, prepared, adapted)
     try:
         return RetrainResult((_run(job, prepared, progress),))
     except Stopped as stopped:

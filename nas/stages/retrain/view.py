@@ -25,7 +25,7 @@ def result_data(result: RetrainResult) -> dict[str, Any]:
 def result_table(result: RetrainResult) -> RenderableType:
     """For a reader: every metric before and after."""
     names = list(result.subnets[0].after.facts.metrics)
-    known = any(each.before.facts.metrics for each in result.subnets)  # a new head has no metrics yet
+    known = any(pair.before.facts.metrics for pair in result.subnets)  # a new head has no metrics yet
     columns = [column for name in names for column in ((f"{name} before", name) if known else (name,))]
     drawn = table("subnet", *columns, "folder", right=tuple(columns))
     for retrained in result.subnets:

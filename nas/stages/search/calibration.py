@@ -79,7 +79,7 @@ def fit(archs: Sequence[Architecture], inherited: Sequence[float], trained: Sequ
     design = np.hstack([(rows - mean) / scale, np.ones((len(rows), 1))])
     gap = np.asarray(trained) - np.asarray(inherited)
     fits = [_ridge(design, gap, strength) for strength in STRENGTHS]
-    weights, left_out = min(fits, key=lambda found: float(np.mean(found[1] ** 2)))
+    weights, left_out = min(fits, key=lambda candidate: float(np.mean(candidate[1] ** 2)))
     return LossCorrection(
         features, mean, scale, weights, len(rows), error_before=float(gap.std()),
         error=float(np.sqrt(np.mean(left_out ** 2))), tau_before=tau(np.asarray(inherited), np.asarray(trained)),
@@ -110,20 +110,22 @@ def calibrate(setup: SearchSetup, evaluations: Evaluations, evaluate: Callable[[
     if setup.config.calibrate is None:
         return None
     trained = usable(setup.config.calibrate, setup)
-    missing = [each.arch for each in trained if not _fully_known(evaluations, each.arch)]
+    missing = [reference.arch for reference in trained if not _fully_known(evaluations, reference.arch)]
     evaluator = evaluate() if missing else None
     for arch in missing:
         assert evaluator is not None
         evaluations.add(arch.key, evaluator(arch, None))
-    pairs = [(each, known.metrics["loss"]) for each in trained if (known := evaluations.get(each.arch.key)) is not None]
+    pairs = [(reference, known.metrics["loss"]) for reference in trained
+             if (known := evaluations.get(reference.arch.key)) is not None]
     _check_enough(len(pairs), setup.config.calibrate)
-    return fit([each.arch for each, _ in pairs], [loss for _, loss in pairs], [each.loss for each, _ in pairs],
+    return fit([reference.arch for reference, _ in pairs], [loss for _, loss in pairs],
+               [reference.loss for reference, _ in pairs],
                lambda arch, loss: _features(arch, loss, setup.space.context))
 
 
 def usable(run: str, setup: SearchSetup) -> list[TrainedArchitecture]:
     """The trained architectures of a run that are in the space of a search. Raises InputError if they are few."""
-    trained = [each for each in read_trained(RunDir.open(run)) if each.arch in setup.space]
+    trained = [reference for reference in read_trained(RunDir.open(run)) if reference.arch in setup.space]
     _check_enough(len(trained), run)
     return trained
 

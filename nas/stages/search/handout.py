@@ -104,7 +104,7 @@ class Handout:
             if self._deaths[number] < TRIES or not self.came_back:
                 self._again.append(proposal)
             else:
-                message = f"the worker died on it {self._deaths[number]} times: {why}"
+                message = f"its worker died {self._deaths[number]} times: {why}"
                 self._search.accept(proposal, Evaluation({}, reason=message))
 
     def recall(self) -> None:

@@ -96,8 +96,8 @@ def _run_once(worker: Any, feed: _Feed, stop: Stop, nodes: Nodes) -> None:
     nodes.look(now=True)
     feed.handout.recall()
     if failed and feed.handout.came_back == before and not feed.ending:
-        feed.fail(InputError(Option("ray"), f"Ray Tune failed ({failure(failed[0])}); what is finished is kept, call "
-                                            "again to resume"))
+        feed.fail(InputError(Option("ray"), f"Ray Tune failed ({failure(failed[0])}); finished trials are kept; "
+                                            "rerun to resume"))
 
 
 def _tune(worker: Any, feed: _Feed, failed: list[Exception]) -> None:
@@ -172,8 +172,8 @@ class _Feed(Searcher):
             self.handout.lose(trial_id, why)
             most = 2 * self.room.workers() + (0 if why.startswith(NO_START) else MOST_LOST)
             if self.handout.lost_in_a_row > most:
-                raise InputError(Option("ray"), f"{self.handout.lost_in_a_row} workers in a row died ({why}); what is "
-                                                "finished is kept, rerun to resume")
+                raise InputError(Option("ray"), f"{self.handout.lost_in_a_row} consecutive workers died ({why}); "
+                                                "finished trials are kept; rerun to resume")
 
     def save(self, checkpoint_path: str) -> None:
         """Do nothing: the study is on disk."""
@@ -220,7 +220,7 @@ class _End(Stopper):
 
 def reason(text: str) -> str:
     """Ray's reason for a worker's death, in one line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()] or ["nothing is known"]
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or ["unknown reason"]
     if "creation task" in text:
         return f"{NO_START}, {lines[-1]}"
     if "low on memory" in text:

@@ -46,8 +46,8 @@ class Room:
         if not any(map(self._fit, machines)):
             has = ", ".join(sorted(f"{_number(machine, 'CPU')} and {_number(machine, 'GPU')}" for machine in machines))
             wanted = f"{self.cluster.cpus_per_trial:g} CPUs and {self.cluster.gpus_per_trial:g} GPUs"
-            raise InputError(Option("ray"), f"no machine of the cluster has the {wanted} of a worker; its machines "
-                                            f"have {has or 'nothing'}; lower {Option('cpus_per_trial')} and "
+            raise InputError(Option("ray"), f"no machine of the cluster has the {wanted} that a worker needs; its "
+                                            f"machines have {has or 'nothing'}; lower {Option('cpus_per_trial')} and "
                                             f"{Option('gpus_per_trial')}")
 
     def _fit(self, machine: dict[str, float]) -> int:

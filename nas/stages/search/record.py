@@ -42,7 +42,7 @@ class SearchRecord:
         return self.study.finished
 
     def start(self, n_trials: int) -> None:
-        """Write the settings of the search, for so many trials, and the table of the trials there are."""
+        """Write the settings of the search, with this number of trials, and the table of the existing trials."""
         config = self.setup.config.model_copy(update={"trials": n_trials})
         write_text(self.setup.run.path / "search.yaml", config.to_yaml())
         self._table.start(self.finished)

@@ -47,7 +47,7 @@ class SearchRequest:
         run: a trained run.
         settings: only given fields count; a resumed search keeps its own for the others.
         more: number of trials to add.
-        fresh: set an older search aside; its evaluations are reused.
+        fresh: archive an older search and start a new one; its evaluations are reused.
         cluster: where it evaluates; in this process by default.
 
     Raises:

@@ -92,7 +92,7 @@ def run(request: SearchRequest, progress: StageProgress) -> SearchResult:
 
 
 def _begin(folder: RunDir, request: SearchRequest, progress: StageProgress) -> Search:
-    """The search of a request; all faults are found before an older search is set aside."""
+    """The search of a request; all faults are found before an older search is archived."""
     old = None if request.fresh or not (folder.path / "search.yaml").is_file() else read_search(
         folder.path / "search.yaml")
     setup = SearchSetup(folder, _config(folder, request, old))
@@ -107,7 +107,7 @@ def _begin(folder: RunDir, request: SearchRequest, progress: StageProgress) -> S
     suggestions.starts  # noqa: B018 - read now; the warm start may be the older search
     evaluations = Evaluations.of(folder.path, setup.conditions())
     if request.fresh:
-        put_aside(folder, progress)
+        archive(folder, progress)
     calibration = calibrate(setup, evaluations, setup.evaluator)
     if calibration is not None:
         progress.note(calibration.summary())
@@ -152,8 +152,8 @@ def _finish(search: Search) -> SearchResult:
     return SearchResult(fronts, setup.limits, trials, search.done)
 
 
-def put_aside(folder: RunDir, progress: StageProgress) -> None:
-    """Set the search of a run aside; its evaluations are kept."""
+def archive(folder: RunDir, progress: StageProgress) -> None:
+    """Archive the search of a run; its evaluations are kept."""
     there = [folder.path / name for name in FILES if (folder.path / name).is_file()]
     if not there:
         return

@@ -110,7 +110,7 @@ class Search:
             self._announce(self.record.add(trial, arch, TrialState.PRUNED, reason="violates a limit"))
         raise InputError("limits", f"{MOST_MISSES} consecutive proposals of the sampler {self.setup.config.sampler} "
                                    f"violate a limit; restart with {Option('fresh')} {Option('sampler')} predictor, "
-                                   "which knows them, or with wider limits")
+                                   "which respects them, or with wider limits")
 
     def accept(self, proposal: Proposal, evaluation: Evaluation) -> FrozenTrial:
         """Record an evaluation."""

@@ -51,7 +51,7 @@ class SearchSetup:
         """The digest of the trainings from scratch that calibrate losses."""
         if config.calibrate is None:
             return {}
-        losses = [(each.arch.key, each.loss) for each in read_trained(RunDir.open(config.calibrate))]
+        losses = [(reference.arch.key, reference.loss) for reference in read_trained(RunDir.open(config.calibrate))]
         return {f"the trainings of {config.calibrate}": hashlib.sha256(repr(losses).encode()).hexdigest()}
 
     @property

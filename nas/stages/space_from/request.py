@@ -20,7 +20,7 @@ class SpaceFromRequest:
         keep: dimensions that stay as they are, of `DIMENSIONS`; `all` for all of them.
         least: the smallest share of a dimension.
         uniform: whether all layers of an architecture are alike, as stock classes of transformers need it.
-        classes: replaces the head by a new classifier with so many classes, for an encoder; None keeps the head.
+        classes: number of classes of a new classifier that replaces the head of an encoder; None keeps the head.
 
     Raises:
         InputError: a value is not allowed.

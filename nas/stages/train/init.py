@@ -119,7 +119,7 @@ def check_fits(trained: StartModel, prepared: Prepared) -> str:
         raise InputError(where, f"its vocabulary has {arch.vocab_size:,} words, that of the data {space.vocab_size:,}; "
                                 "use the data and the vocabulary it was trained with")
     if trained.tokenizer.to_str() != prepared.tokenizer.to_str():
-        raise InputError(where, "its tokenizer is not that of the data, so the same words have other numbers; use the "
+        raise InputError(where, "its tokenizer is not that of the data, so the same words have other ids; use the "
                                 "data and the vocabulary it was trained with")
     if arch == space.largest():
         return ""

@@ -65,8 +65,8 @@ class TrainRequest:
         task, data = self._task_and_data()
         config = make_run_config(self.space, task, data, recipe, self.init)
         if config.init is not None and config.training.order_at:
-            raise InputError("order_at", f"goes with fresh weights; the model of {Option('init')} is ordered before "
-                                         "the first step")
+            raise InputError("order_at", f"applies to random initial weights only; the model of {Option('init')} is "
+                                         "ordered before the first step")
         self._check_machine(config.training)
         tasks.get(task).check(load_space(self.space))
         return config

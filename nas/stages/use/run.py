@@ -80,7 +80,8 @@ def _opened(name: str, command: str | None) -> Subnet:
     """A subnet whose task has that command, or any. Raises InputError, with the command that fits."""
     subnet = Subnet.open(name)
     if not subnet.facts.task:
-        raise InputError(name, "is an imported encoder without a task: it gives hidden states or masked words")
+        raise InputError(name, "is an imported encoder without a task: it returns hidden states, or predicts masked "
+                               "words")
     task = tasks.get(subnet.facts.task)
     if command not in (None, task.command):
         raise InputError(name, f"is a model for the task {task.name}; use {Command(task.command)}")

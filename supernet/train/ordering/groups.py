@@ -90,10 +90,10 @@ def find_groups(arch: Architecture) -> PermutationGroups:
             if group.axes:
                 found.append(AxisGroup(name, group.size, _of_steps(steps, group.axes), group.within))
             else:
-                left[name] = f"{units[0].block.kind} gives something else when it is permuted"
+                left[name] = f"{units[0].block.kind} computes something else when it is permuted"
         axes = _width_axes(units, facts) if WIDTH not in left else ()
         if axes is None:
-            left[WIDTH] = f"{units[0].block.kind} ({steps[0].path}) has channels with fixed places"
+            left[WIDTH] = f"{units[0].block.kind} ({steps[0].path}) has channels that cannot be reordered"
         else:
             width += _of_steps(steps, axes)
     if WIDTH not in left:

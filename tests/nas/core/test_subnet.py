@@ -104,7 +104,7 @@ DAMAGES = {
     "facts of a newer program": (replaced(FACTS, '"schema_version": 1', '"schema_version": 2'), "schema_version"),
     "no tokenizer": (gone("tokenizer.json"), "cannot be read (No such file"),
     "tokenizer cut short": (cut("tokenizer.json"), "cannot be read (the file is damaged)"),
-    "tokenizer of other words": (other_words, "makes 59 tokens, the model has 60"),
+    "tokenizer of other words": (other_words, "has 59 tokens, but the model has a vocabulary of 60"),
 }
 
 

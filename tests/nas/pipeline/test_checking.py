@@ -49,7 +49,7 @@ def test_a_run_of_other_settings_is_told_in_both_modes(mode: tuple[str, ...], ca
     Path("p.yaml").write_text(CONFIG.replace("run: p", "run: a"), "utf-8")
     (line,) = refused(capsys, "run", "p.yaml", *mode).splitlines()
     assert "p.yaml: run: runs/a exists with other settings: " in line and "steps is 6 in the run, requested: 4" in line
-    assert "choose another run name, or set this run aside with --from prepare" in line
+    assert "choose another run name, or archive this run with --from prepare" in line
     assert not Path("runs/a/pipeline.json").exists()
     assert parse_pipeline(Path("p.yaml").read_text("utf-8"), "p.yaml", restart=True).run == "a"
 
@@ -91,7 +91,8 @@ def test_wrong_settings_are_named_as_in_the_file_and_all_at_once() -> None:
     (("pick: {knee: true}", "pick: {knee: true, device: fridge}"), "pick", "fridge: is unknown"),
     (("retrain: {", "retrain: {teacher: nobody, "), "retrain.teacher", "nobody: is not the folder of a subnet"),
     (("retrain: {", "retrain: {distill: sound, "), "retrain.distill", "'sound' is not allowed"),
-    (("pick:", "export: [{format: torch-export, int8: true}]\npick:"), "export.0.int8", "is not for torch-export"),
+    (("pick:", "export: [{format: torch-export, int8: true}]\npick:"), "export.0.int8",
+     "is not supported by torch-export"),
     (("pick:", "export: [{format: onx}]\npick:"), "export.0.format", "did you mean onnx?"),
     (("pick:", "devices: [{device: cpu, budget: soon}]\npick:"), "devices.0.budget", "'soon' is not allowed"),
     (("pick:", "devices: [{device: a100-estimated, check: 3}]\npick:"), "devices.0.check", "set it to 0"),

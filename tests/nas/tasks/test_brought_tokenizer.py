@@ -75,5 +75,5 @@ def test_wrong_tokenizers_are_refused(task: str, space: str, more: dict, says: s
 
 def test_a_space_needs_room_for_all_tokens(folder: Path) -> None:
     data = {"train": str(folder / "rows.csv"), "tokenizer": str(folder)}
-    with pytest.raises(InputError, match="has tokens up to 8, the space a vocabulary of 8"):
+    with pytest.raises(InputError, match="has token ids up to 8; the space has a vocabulary of 8"):
         prepared("classification", "encoder-small", data, folder, vocab_size=8)

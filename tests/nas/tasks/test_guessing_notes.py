@@ -29,7 +29,7 @@ def test_a_parallel_file_is_named_and_left_alone_for_another_task() -> None:
 
 def test_files_of_a_folder_that_are_not_read_are_named() -> None:
     Path("notes.md").write_text("x", "utf-8")
-    assert guess(["."]).notes == ("not used of .: notes.md",)
+    assert guess(["."]).notes == ("not used from .: notes.md",)
 
 
 def test_bytes_are_no_text() -> None:

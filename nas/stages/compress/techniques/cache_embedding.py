@@ -14,7 +14,7 @@ class CacheEmbedding(Technique):
     """Stores the embedding of every word: more memory, less time."""
 
     name: ClassVar[str] = "cache-embedding"
-    help: ClassVar[str] = "Store the computed embedding of every word (DeFINE, adaptive input): larger, and faster"
+    help: ClassVar[str] = "Store the computed embedding of every word (DeFINE, adaptive input): larger but faster"
 
     @property
     def suffix(self) -> str:

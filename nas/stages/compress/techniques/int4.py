@@ -15,7 +15,7 @@ class QuantiseInt4(Technique):
     """Every matrix in four bits, two to a byte, with a scale and a zero point per group of inputs."""
 
     name: ClassVar[str] = "int4"
-    help: ClassVar[str] = "Four bits for weights"
+    help: ClassVar[str] = "Quantise weights to 4 bits"
     options: ClassVar[tuple[str, ...]] = ("group",)
     group: int = Field(32, ge=2, description="number of inputs that share a scale")
 

@@ -24,7 +24,7 @@ class QuantiseInt8(Technique):
     """
 
     name: ClassVar[str] = "int8"
-    help: ClassVar[str] = "Eight bits for weights and activations"
+    help: ClassVar[str] = "Quantise weights and activations to 8 bits"
     options: ClassVar[tuple[str, ...]] = ("static", "qat")
     static: bool = Field(False, description="fixed activation scales, calibrated on training batches, instead of "
                                             "one per token")

@@ -24,7 +24,7 @@ class PruneWeights(Technique):
     """
 
     name: ClassVar[str] = "prune"
-    help: ClassVar[str] = "Set this share of the weights, the smallest, to 0 and train the others"
+    help: ClassVar[str] = "Set this share of the weights (the smallest) to 0 and train the others"
     value: ClassVar[str | None] = "share"
     options: ClassVar[tuple[str, ...]] = ("rewind",)
     lr_share: ClassVar[float] = 1 / 10

@@ -20,7 +20,7 @@ class PruneHeads(Technique):
     """Removes a share of the attention heads, lowest importance first."""
 
     name: ClassVar[str] = "prune-heads"
-    help: ClassVar[str] = "Remove this share of the attention heads, the least important"
+    help: ClassVar[str] = "Remove this share of the attention heads (the least important)"
     value: ClassVar[str | None] = "share"
     share: float = Field(gt=0, lt=1, description="share of the heads to remove")
     batches: int = Field(16, ge=1, description="training batches for estimating the importance of heads")

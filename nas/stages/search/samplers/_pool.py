@@ -135,7 +135,8 @@ class CandidatePool:
         lengths = {len(fact.hints) for fact in facts if not fact.unknown}
         lengths |= {self.hints.shape[1]} if self.hints.shape[1] else set()
         if len(lengths) > 1:
-            raise InputError("hints", f"rows of {' and '.join(map(str, sorted(lengths)))} numbers; all need as many")
+            sizes = " and ".join(map(str, sorted(lengths)))
+            raise InputError("hints", f"have rows of {sizes} numbers; all rows must have the same length")
         width = max(lengths, default=0)
         if self.hints.shape[1] < width:  # nothing was known of what came before
             self.hints = np.zeros((len(self.hints), width))

@@ -72,8 +72,8 @@ def test_another_folder(subnet, capsys):
 
 @pytest.mark.parametrize(("arguments", "says"), [
     (("--format", "guess"), "--format: 'guess' is unknown; allowed: executorch, gguf, huggingface, onnx, torch-export"),
-    ((*FORMAT, "--int8"), "--int8: is not for torch-export; allowed: executorch, gguf, onnx"),
-    ((*FORMAT, "--length", "4"), "--length: is not for torch-export, which takes any; it is for executorch"),
+    ((*FORMAT, "--int8"), "--int8: is not supported by torch-export; supported by: executorch, gguf, onnx"),
+    ((*FORMAT, "--length", "4"), "--length: has no effect on torch-export, which takes any length; for: executorch"),
     (("--format", "executorch", "--length", "13"), "--length: 13 is not allowed; allowed: 1 to the context, 12"),
     ((*FORMAT, "--max-loss-increase", "1"), "--max-loss-increase: is for --int8"),
     (("--format", "huggingface", "--no-decoder"), "--no-decoder: is not for huggingface, which has no decoder of its "
@@ -165,7 +165,7 @@ def test_a_block_that_cannot_be_taken_is_named(subnet, capsys, monkeypatch):
     for name in ffn.ACTIVATIONS:
         monkeypatch.setitem(ffn.ACTIVATIONS, name, lambda x: x if x.sum() > 0 else -x)
     says = refused(capsys, "export", "sub", *FORMAT)
-    assert says.count("\n") == 1 and "torch.export cannot take ffn(width=8" in says
+    assert says.count("\n") == 1 and "torch.export cannot export ffn(width=8" in says
     assert not (subnet.path / "exports").exists()
 
 

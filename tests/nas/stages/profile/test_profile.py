@@ -272,7 +272,7 @@ def test_a_check_of_few_models_says_what_it_lacks(capsys) -> None:
     assert profile() == 0
     capsys.readouterr()
     assert profile("--check", "-n", "4") == 0
-    assert "verdict: too few models (4 models; 50 are enough; run with --check -n 50)" in capsys.readouterr().out
+    assert "verdict: too few models (only 4 models; 50 are needed: run with --check -n 50)" in capsys.readouterr().out
     saved = json.loads(Path("runs/profiles/made-up/check-prefill.json").read_text())
     assert saved["verdict"] == "too few models" and not saved["good"]
 

@@ -148,7 +148,7 @@ def test_stopped_while_the_supernet_is_evaluated_it_stops(capsys, monkeypatch):
     monkeypatch.setattr(stage, "score", score)
     code, out, err = nas(capsys, *RANK)
     assert (code, err, len(seen)) == (130, "", 2)
-    assert "stopping; press again to abort" in out and "resume with: nas rank a -n 5 --steps 4" in out
+    assert "stopping; press Ctrl-C again to abort" in out and "resume with: nas rank a -n 5 --steps 4" in out
     assert not Path("runs/a/rank/ranking.csv").exists()
 
 

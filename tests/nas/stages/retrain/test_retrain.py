@@ -171,7 +171,7 @@ class TestGoingOn:
         weights = Path("runs/a/supernet.safetensors")
         content = weights.read_bytes()
         weights.write_bytes(content[:-4] + b"\0\0\0\0")
-        assert "the weights of the supernet changed since; resume" in refused(capsys, *command)
+        assert "the weights of the supernet changed since it was started; resume" in refused(capsys, *command)
         weights.write_bytes(content)
         assert nas(capsys, *command, "--set", "keep=1", "--set", "log_every=2")[0] == 0
 

@@ -72,7 +72,7 @@ def test_what_kills_workers_is_given_out_alone_and_then_given_up():
             else:
                 handout.take(f"{number} {i}", [GOOD], 0.1)
         lost = lost[:1]
-    assert search.told[lost[0]] == "the worker died on it 3 times: killed"
+    assert search.told[lost[0]] == "its worker died 3 times: killed"
     assert sum(bool(reason) for reason in search.told.values()) == 1
     while not handout.finished:
         work(handout, "rest")

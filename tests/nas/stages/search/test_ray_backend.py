@@ -147,7 +147,7 @@ def test_what_goes_wrong_with_an_architecture_is_told_and_the_search_goes_on(her
     reasons = {trial.user_attrs["key"]: trial.user_attrs["reason"] for trial in told if trial.state == TrialState.FAIL}
     assert done and search.done == 12
     died, *others = [reasons[key] for key in keys[:4]]
-    assert re.fullmatch(r"the worker died on it \d times: its process was killed, perhaps because memory ran out", died)
+    assert re.fullmatch(r"its worker died \d times: its process was killed, perhaps because memory ran out", died)
     assert others == ["RuntimeError: a bad day", "MemoryError", "a value is not finite"]
     assert len(reasons) == 4
     assert "".join(capfd.readouterr()) == ""
@@ -238,8 +238,9 @@ def test_workers_that_cannot_start_end_the_search(here, finished, nodes):
 
 
 @pytest.mark.parametrize(("asked", "says"), [
-    ({"cpus_per_trial": 2.0}, "has the 2 CPUs and 0 GPUs of a worker; its machines have 1 CPUs and 0 GPUs, 1 CPUs"),
-    ({"gpus_per_trial": 4.0}, "has the 1 CPUs and 4 GPUs of a worker"),
+    ({"cpus_per_trial": 2.0}, "has the 2 CPUs and 0 GPUs that a worker needs; its machines have 1 CPUs and 0 GPUs, "
+                              "1 CPUs"),
+    ({"gpus_per_trial": 4.0}, "has the 1 CPUs and 4 GPUs that a worker needs"),
     ({"cpus_per_trial": 0.0}, "cpus_per_trial: 0 is not allowed"),
     ({"gpus_per_trial": 1.5}, "gpus_per_trial: 1.5 is not allowed"),
     ({"ray": "ray://head:10001"}, "Ray Client"),

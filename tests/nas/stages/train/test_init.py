@@ -133,7 +133,7 @@ class TestRefusals:
 
     def test_ordering_twice(self, capsys, largest):
         says = refused(capsys, *options("b", order_at=0.5), "--init", "big")
-        assert "order_at: goes with fresh weights; the model of --init is ordered before the first step" in says
+        assert "order_at: applies to random initial weights only; the model of --init is ordered" in says
 
 
 def test_an_extracted_subnet_of_such_a_run_is_ordinary(capsys, largest):

@@ -31,7 +31,7 @@ class TestStopping:
         before = signal.getsignal(number)
         code, out, err = interrupted(capsys, monkeypatch, options("a", checkpoint_every=100), at=3, number=number)
         assert (code, err) == (130, "")
-        assert "stopping; press again to abort" in out
+        assert "stopping; press Ctrl-C again to abort" in out
         assert "stopped after step 3; resume with: nas train --resume a\n" in out
         assert newest_step(Path("runs/a/checkpoints")) == 3
         assert not Path("runs/a/supernet.safetensors").exists()
