@@ -24,7 +24,7 @@ from nas.core.run_dir import ROOT, RunDir, known_runs, write_json
 from nas.tasks.base import Prepared
 from nas.tasks.tokenizer import parse_tokenizer
 from search_spaces import Architecture, InputError, load_architecture
-from search_spaces.errors import Option, did_you_mean
+from search_spaces.errors import Command, Option, did_you_mean
 from search_spaces.files.reading import checked, read_json, read_text
 from search_spaces.files.writing import delete, whole
 from supernet import Transformer
@@ -163,8 +163,9 @@ class Subnet:
     def run(self) -> RunDir:
         """Its run, which has the data. Raises InputError if that is gone."""
         if not self.facts.run:
+            remedy = Command("retrain", str(self.path), task="TASK", data={"train": "FILE"})
             raise InputError(str(self.path), "is an imported model without a run, so there are no data to train or "
-                                             "evaluate it with")
+                                             f"evaluate it with; fine-tune it first: {remedy}")
         around = self.path.resolve().parent
         for folder in (*([around.parent] if around.name == SUBNETS else []), Path(self.facts.run)):
             if (folder / "config.yaml").is_file():

@@ -62,7 +62,6 @@ class Teacher:
         found: dict[str, Any] = predict(self.model, self.model.arch, batch, recipe, outputs)
         return found
 
-
     def feature_loss(self, arch: Architecture, mine: Sequence[Tensor], theirs: Sequence[Tensor],
                      batch: Batch) -> Tensor:
         """The mean 1 - cos of hidden states after matching layers, over real tokens.
@@ -82,14 +81,16 @@ class Teaching(Lesson):
     """Labels and a teacher: one loss for each of `distill`.
 
     With `logits`, the labels have the weight `label_share` and the teacher's distribution the rest. Features are
-    compared after matching layers; if widths differ, a learned linear map projects the student's to the teacher's.
-    Attention maps are compared if both layers record them.
+    compared after matching layers; if channels do not correspond, a learned linear map projects the student's to the
+    teacher's. Attention maps are compared if both layers record them.
 
     Args:
         student: the model to train, on its device.
         distill: any of `LOSSES`; none without a teacher.
         fade: whether the weight of the teacher decays to 0, because a student may become better.
         theseus: replaces layers of the student by those of a predecessor, for some steps.
+        same_channels: whether channels and heads of both correspond, as slices of one store do. Another model may be
+            the same in another order: its features are projected, and the means of attention maps over heads compared.
 
     Raises:
         InputError: attention is requested, but no two matching layers record maps.
@@ -97,7 +98,7 @@ class Teaching(Lesson):
 
     def __init__(self, student: Transformer, teacher: Teacher | None, distill: Sequence[str], *, temperature: float,
                  label_share: float, feature_weight: float, attention_weight: float, fade: bool,
-                 theseus: Theseus | None = None) -> None:
+                 theseus: Theseus | None = None, same_channels: bool = True) -> None:
         super().__init__(("labels", *(name for name in LOSSES if name in distill)))
         self.part_weights = {"logits": 1 - label_share, "features": feature_weight, "attention": attention_weight}
         self.fade = fade
@@ -105,12 +106,14 @@ class Teaching(Lesson):
         self.outputs = ("logits", *(name for name in LOSSES[1:] if name in distill))
         self.own = ("aux_loss",) if adds_loss(student.arch) else ()
         self.pairs = layer_pairs(student.arch, teacher.model.arch) if teacher else ()
-        self.projections = nn.ModuleList()  # linear maps; none if widths are equal
+        self.same_channels = same_channels
+        self.projections = nn.ModuleList()  # linear maps; none if channels correspond
         if teacher is not None and len(self.outputs) > 1:
             _check_lengths(student.arch, teacher.model.arch)
         if teacher is not None and "attention" in distill:
             self._check_maps(student, teacher)
-        if teacher is not None and "features" in distill and student.arch.width != teacher.model.arch.width:
+        if teacher is not None and "features" in distill and not (
+                same_channels and student.arch.width == teacher.model.arch.width):
             self.projections.extend(_projection(student, teacher.model) for _ in self.pairs)
 
     @torch.no_grad()
@@ -171,8 +174,12 @@ class Teaching(Lesson):
 
     def _attention(self, mine: Sequence[Sequence[Tensor]], theirs: Sequence[Sequence[Tensor]], batch: Batch) -> Tensor:
         """The mean over the maps."""
-        return torch.stack([attention_loss(one, other, mask_of(batch, pair.stack)) for pair in self.pairs
+        return torch.stack([attention_loss(*self._heads(one, other), mask_of(batch, pair.stack)) for pair in self.pairs
                             for one, other in _matched(mine[pair.student], theirs[pair.teacher])]).mean()
+
+    def _heads(self, mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
+        """Attention maps to compare: of heads, or their means."""
+        return (mine, theirs) if self.same_channels else (mine.mean(1, keepdim=True), theirs.mean(1, keepdim=True))
 
     @torch.no_grad()
     def _check_maps(self, student: Transformer, teacher: Teacher) -> None:

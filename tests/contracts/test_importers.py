@@ -139,6 +139,7 @@ def test_what_was_imported_is_exported_as_the_stock_class(family: str, i: int, t
     request = ExportRequest(str(tmp_path / "ours"), "huggingface", out=tmp_path / "again")
     record = export(request, StageProgress()).record
     assert record["class"] == result.cls and not list((tmp_path / "again").glob("*.py"))
+    assert "trust_remote_code" not in " ".join(record["usage"])
     made = getattr(transformers, result.cls)
     x, y = torch.arange(5, 29).reshape(2, 12), torch.arange(4, 18).reshape(2, 7)
     given = {"input_ids": x, **({"decoder_input_ids": y} if result.subnet.arch.family == "seq2seq" else {})}

@@ -8,9 +8,11 @@ import torch.nn.functional as F
 
 from search_spaces import InputError
 from search_spaces.files.loader import space_from_text
-from supernet import Transformer
+from supernet import Supernet, Transformer, extract
 from supernet.batch import IGNORE, Batch
+from supernet.filling import fill
 from supernet.train.losses import attention_loss, feature_loss, teacher_loss
+from supernet.train.ordering import order
 from supernet.train.step import Trainer
 from supernet.train.strategy import Fixed
 from supernet.train.teaching import LOSSES, Pair, Teacher, Teaching, layer_pairs
@@ -67,6 +69,24 @@ def taught(family="lm", distill=LOSSES, seed=0, **settings):
     student = Transformer(arch, dropout=made.dropout, seed=1)
     lesson = teaching(student, Transformer(space.largest(), seed=2), distill)
     return Trainer(student, Fixed(arch), made, Same(batch_of(family)), lesson=lesson)
+
+
+def test_a_teacher_in_another_order_is_projected():
+    """A model that starts a run is ordered there: the same states in other channels."""
+    space = SPACES["encoder"]
+    teacher, net = Transformer(space.largest(), seed=2).eval(), Supernet(space).eval()
+    fill(net, teacher)
+    batches = [batch_of("encoder", seed=seed, size=32) for seed in range(12)]
+    assert list(order(net, batches[:2]).orders["width"]) != list(range(space.largest().width))
+    student = extract(net, space.largest())
+    losses = {}
+    for corresponds in (True, False):
+        lesson = teaching(student, teacher, ("features",), same_channels=corresponds)
+        lesson.fit_projections(student, batches, recipe())
+        trainer = Trainer(student, Fixed(student.arch), recipe(), Same(batches[0]), lesson=lesson)
+        with torch.no_grad():
+            losses[corresponds] = float(lesson.losses(trainer, student.arch, batches[0])[1]) / 32
+    assert losses[False] < 0.05 < 0.5 < losses[True]
 
 
 class TestFormulas:

@@ -203,7 +203,7 @@ def _lesson(job: RetrainJob, prepared: Prepared, student: Transformer) -> Teachi
     lesson = Teaching(student, _teacher_model(job, net) if config.distill else None, config.distill,
                       temperature=config.temperature, label_share=config.label_share,
                       feature_weight=config.feature_weight, attention_weight=config.attention_weight, fade=config.fade,
-                      theseus=theseus)
+                      theseus=theseus, same_channels=job.teacher is None)
     device = next(student.parameters()).device
     lesson.fit_projections(student, (prepared.train.batch(i, recipe.batch_size, recipe.seed).to(device)
                                      for i in range(FIT_BATCHES)), recipe)
