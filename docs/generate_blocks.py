@@ -91,6 +91,8 @@ def _kind(kind: Kind) -> Iterator[str]:
     yield f"- Parameters: {formula(kind.name)}"
     if kind.role in SUBLAYERS or kind.role == "head":
         yield f"- Multiply-adds of {LONG} tokens: {unit_macs(unit, LONG):,}; {complexity(kind.name)} in the length"
+    row = _measured().get(kind.name)
+    yield from (f"- Latency on `cpu`: {_in_words(row)}",) if row else ()
     yield from (f"- Paper: {kind.paper}",) if kind.paper else ()
     yield ""
 
@@ -219,14 +221,41 @@ def complexity(name: str) -> str:
     return "O(n)" if long <= 2.02 * short else "O(n²)"
 
 
+@lru_cache
+def _measured() -> dict[str, dict[str, str]]:
+    """The latest measured latencies of each mixer."""
+    if not LATENCIES.exists():
+        return {}
+    with LATENCIES.open(encoding="utf-8") as file:
+        return {row["kind"]: row for row in csv.DictReader(file)}
+
+
+def _lengths(row: Mapping[str, str]) -> list[str]:
+    """The columns of seconds, shortest length first."""
+    return [name for name, value in row.items() if name.startswith("seconds_") and value]
+
+
+def _in_words(row: Mapping[str, str]) -> str:
+    """The latency at the ends, how it grows, and where it is less than that of attention."""
+    ends = [f"{1e3 * float(row[name]):.3g} ms for {int(name.removeprefix('seconds_')):,} tokens"
+            for name in (_lengths(row)[0], _lengths(row)[-1])]
+    if row["kind"] == "attention":
+        wins = "the reference"
+    elif row["beats_attention_from"]:
+        wins = f"faster than attention from {int(float(row['beats_attention_from'])):,} tokens on"
+    else:
+        wins = "not faster than attention at these lengths"
+    return f"{' and '.join(ends)} at width {row['width']}; it grows with the length to the power of " \
+           f"{float(row['exponent']):.2f}; {wins}"
+
+
 def _latencies() -> Iterator[str]:
     """The latency of mixers over the length, where it was measured."""
-    if not LATENCIES.exists():
+    rows = _measured()
+    if not rows:
         return
-    with LATENCIES.open(encoding="utf-8") as file:
-        rows = {row["kind"]: row for row in csv.DictReader(file)}  # the latest of each kind
-    lengths = [name for name in next(iter(rows.values())) if name.startswith("seconds_")]
     first = next(iter(rows.values()))
+    lengths = _lengths(first)
     yield from ("## Measured latency", "", f"Milliseconds of one mixer of width {first['width']} on one sequence, one "
                 f"thread; `benchmarks/results/{LATENCIES.name}` has machine and command. The exponent is the slope of "
                 "log time over log length at the long end.", "")

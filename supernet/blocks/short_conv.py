@@ -61,7 +61,7 @@ KIND = Kind(
     role="mixer",
     module=ShortConvolution,
     help="gated short convolution (LFM2)",
-    paper="Liquid AI (2025), LFM2",
+    paper="Liquid AI (2025), LFM2 Technical Report, arXiv:2511.23404",
     dims=(Dim("kernel", int, "taps of each channel", default=3, odd=True, most=1023),),
     facts=("width", "causal", "bias"),
     words=lambda dims, width: ("gated convolution", f"kernel {dims['kernel']}"),
