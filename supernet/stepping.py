@@ -21,6 +21,8 @@ from supernet.transformer import Transformer
 
 MOST_ROWS = 1 << 16
 """Of a batch whose size is open."""
+GROWN = (2, 3)
+"""Numbers of tokens whose states are compared: an axis that differs grows."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,17 @@ class StateSlot:
         """Its shape after `past` tokens, for a source of `source` tokens."""
         return state_shapes(self.step.unit, batch, source if self.of_source else past)[self.place]
 
+    def most(self, past: int) -> int:
+        """How long it is along its axis after `past` tokens: fewer, if it keeps the nearest tokens only."""
+        return self.shape(1, past, past)[self.axis or 0]
+
+    @property
+    def least_past(self) -> int:
+        """The fewest tokens after which it has the shape it keeps, if it does not grow from the second token on."""
+        if self.axis is not None:
+            return 0
+        return next(past for past in range(GROWN[0] + 1) if self.shape(1, past, past) == self.shape(1, GROWN[0], 1))
+
 
 def state_slots(arch: Architecture) -> tuple[StateSlot, ...]:
     """What a decoder remembers, in the order its sub-layers run.
@@ -66,7 +79,7 @@ def _slots(arch: Architecture) -> Iterator[StateSlot]:
 
 def grown_axes(unit: Unit) -> list[int | None]:
     """Of each tensor that a sub-layer remembers the axis that grows with what was read; None where none does."""
-    shapes = (state_shapes(unit, 1, past) for past in (2, 3))
+    shapes = (state_shapes(unit, 1, past) for past in GROWN)
     return [next((axis for axis, (a, b) in enumerate(zip(two, three)) if a != b), None) for two, three in zip(*shapes)]
 
 
@@ -135,7 +148,8 @@ class DecoderStep(nn.Module):
     def _kept(self, slot: StateSlot, tensor: Tensor) -> Tensor:
         if self.window is None or slot.axis is None:
             return tensor
-        return tensor.narrow(slot.axis, tensor.shape[slot.axis] - self.window, self.window)
+        most = slot.most(self.window)
+        return tensor.narrow(slot.axis, tensor.shape[slot.axis] - most, most)
 
     def example(self, batch: int, n: int, past: int, source: int) -> tuple[Tensor, ...]:
         """Inputs of these sizes; everything is real."""
@@ -158,10 +172,15 @@ class DecoderStep(nn.Module):
     def open_axes(self) -> dict[str, Any]:
         """The sizes that stay open, as torch's exporters take them."""
         batch, n = Dim("batch", min=1, max=MOST_ROWS), Dim("length", min=1, max=self.arch.context)
-        past, source = (Dim(name, min=1, max=self.arch.context + 3) for name in ("past", "source"))
+        longest = self.arch.context + GROWN[1]
+        source = Dim("source", min=1, max=longest)
         masks = [{0: batch, 1: source}] if self.arch.family == "seq2seq" else []
-        states, remembered = ([{0: batch} if slot.axis is None else {0: batch, slot.axis: size} for slot in slots]
-                              for slots, size in ((self.past, past), (self.source, source)))
+        sizes = {most: Dim("past" if most == longest else f"past_{most}", min=1, max=most)
+                 for most in {slot.most(longest) for slot in self.past if slot.axis is not None}}
+        states, remembered = (
+            [{0: batch} if slot.axis is None else
+             {0: batch, slot.axis: source if slot.of_source else sizes[slot.most(longest)]} for slot in slots]
+            for slots in (self.past, self.source))
         return {"tokens": {0: batch, 1: n}, "mask": {0: batch, 1: Dim.AUTO}, "position": {0: batch, 1: n},
                 "tensors": (*states, *masks, *remembered)}
 

@@ -55,7 +55,11 @@ def real_keys(allowed: Tensor, behind: Tensor, mask: Tensor | None) -> Tensor:
 
     A token sees itself in any case, so that none sees nothing.
     """
-    return allowed if mask is None else allowed & mask[:, None, None, -behind.shape[1] :] | (behind == 0)
+    if mask is None:
+        return allowed
+    length = mask.shape[1]
+    last = torch.arange(length - behind.shape[1], length, device=mask.device)  # a slice would fix whether it is all
+    return allowed & mask.index_select(1, last)[:, None, None, :] | (behind == 0)
 
 
 def distances(n: int, m: int, device: torch.device) -> Tensor:

@@ -60,11 +60,12 @@ def _pieces(n: int, fixed: bool) -> Iterator[int]:
 
 
 def start_of(shipment: Shipment, least: int | None) -> int:
-    """How many masked tokens a cache begins with: `least`, or all of one whose size is fixed (None)."""
+    """How many masked tokens a cache begins with: all of one whose size is fixed (None); else `least`, or as many as
+    the states that keep a few tokens only hold."""
     step = decoder_of(shipment, least is None)
     if step is None:
         return 0
-    return step.window or 0 if least is None else least
+    return step.window or 0 if least is None else max(least, *(slot.least_past for slot in step.past), 0)
 
 
 def decoder_config(shipment: Shipment, fixed: bool, start: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from hardware_profiles.runtimes import onnx_runtime
-from nas.stages.export.decoding import Call
+from nas.stages.export.decoding import Call, start_of
 from nas.stages.export.folder import program_usage, write_program_folder
 from nas.stages.export.programs import MODEL, Program, programs
 from nas.stages.export.shipment import Inputs, Run, Shipment, blaming
@@ -36,7 +36,8 @@ def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
     with blaming(shipment, "ONNX", _alone):
         for program in programs(shipment, fixed=False):
             facts.append(_write(program, shipment, folder / f"{program.name}{SUFFIX}"))
-    write_program_folder(shipment, folder, False, LEAST_PAST, "onnxruntime, numpy and tokenizers", IMPORTS, LOAD)
+    write_program_folder(shipment, folder, False, start_of(shipment, LEAST_PAST),
+                         "onnxruntime, numpy and tokenizers", IMPORTS, LOAD)
     return {**facts[0], "opset": _opset(folder / f"{MODEL}{SUFFIX}")}
 
 
