@@ -14,6 +14,7 @@ from nas.core.measures import Measure, parse_measure
 from nas.core.prediction_quality import BAND, ENOUGH
 from nas.core.rankings import PREDICTOR_WORDS
 from nas.stages.report import svg
+from nas.stages.report.front_kinds import front_kinds
 from nas.stages.report.judged import WHOLE, in_short, in_words
 from nas.stages.report.shown import Ranked, RunReport, Searched
 
@@ -64,6 +65,9 @@ def _search(searched: Searched, run: str) -> dict[str, Any]:
                     "unmeasured": {name: share for name, share in point.unmeasured.items() if share > 0}}
                    for point in searched.points],
         "fronts": {f"{quality} {cost}": places for (quality, cost), places in searched.fronts.items()},
+        "kinds": {f"{quality.name} {cost.name}": [
+            asdict(row) for row in front_kinds(searched.points, searched.front(quality, cost), quality, cost)]
+            for quality in searched.qualities for cost in searched.costs},
         "unmeasured": _unmeasured(searched, run),
         "hypervolume": searched.hypervolume, "importance": asdict(importance) if importance else None,
     }

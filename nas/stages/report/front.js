@@ -69,6 +69,7 @@ function showFront() {
     : `Every ${view.quality} is on ${search.judged}.`;
   if (trainedModels("inherit").concat(trainedModels("scratch")).some(isBeyond(qualityRange())))
     byId("front-judged").textContent += " Triangles at the edge mark models outside this chart.";
+  showKinds();
   const note = search.unmeasured[`${view.quality} ${view.cost}`];
   byId("front-unmeasured").hidden = !note;
   byId("front-unmeasured").textContent = note || "";

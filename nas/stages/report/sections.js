@@ -74,6 +74,22 @@ function setUpImportance() {
              xaxis: {tickformat: ".0%", title: titled("share of the variance")}}}));
 }
 
+function showKinds() {  // of the front that is shown
+  const rows = search.kinds[`${view.quality} ${view.cost}`];
+  byId("kinds").hidden = false;
+  byId("kinds-says").textContent = `Architectures with a block of each kind, and the ${measure(view.cost).label} of ` +
+    "those on the front.";
+  const range = row => row.on_front ? `${show(view.cost, row.least_cost)} to ${show(view.cost, row.most_cost)}` : "–";
+  byId("kinds-table").replaceChildren(table([
+    {title: "role", words: "few", cell: row => row.role, sort: row => row.role},
+    {title: "kind", words: true, cell: row => row.kind, sort: row => row.kind},
+    {title: "on the front", cell: row => `${row.on_front}`, sort: row => row.on_front},
+    {title: "evaluated", cell: row => `${row.evaluated}`, sort: row => row.evaluated},
+    {title: measure(view.cost).label, cell: range, sort: row => row.least_cost},
+    {title: `best ${view.quality}`, cell: row => show(view.quality, row.best_quality), sort: row => row.best_quality},
+  ], rows));
+}
+
 // decoder.transformer.mixer.kind -> mixer kind: most share the same prefix.
 const dimension = name => name.split(".").slice(-2).join(" ");
 

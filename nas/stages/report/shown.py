@@ -81,6 +81,26 @@ class Searched:
 
 
 @dataclass(frozen=True)
+class FrontKind:
+    """How often a kind of block is on a front.
+
+    Args:
+        on_front: architectures of the front with the kind, of `evaluated` ones.
+        least_cost: the least cost of those on the front; None if there are none.
+        most_cost: the greatest.
+        best_quality: the best quality of those on the front.
+    """
+
+    role: str
+    kind: str
+    on_front: int
+    evaluated: int
+    least_cost: float | None
+    most_cost: float | None
+    best_quality: float | None
+
+
+@dataclass(frozen=True)
 class TimedPart:
     """The milliseconds of one step of an architecture: `place` is its layer, or its role outside the layers.
 

@@ -11,6 +11,7 @@ from typing import Any
 from nas.core.describing import in_a_line
 from nas.core.trials import UNMEASURED
 from nas.stages.report.document import rounded
+from nas.stages.report.front_kinds import front_kinds
 from nas.stages.report.shown import RunReport, Searched, TimedPart
 
 
@@ -46,6 +47,9 @@ def _search_tables(searched: Searched) -> Iterator[tuple[str, list[dict[str, Any
                          "summary": in_a_line(point.arch)} for point in searched.points]
     yield "fronts", [{"quality": quality, "cost": cost, "key": searched.points[i].arch.key}
                      for (quality, cost), places in searched.fronts.items() for i in places]
+    yield "front-kinds", [{"quality": quality.name, "cost": cost.name, **asdict(row)}
+                          for quality in searched.qualities for cost in searched.costs
+                          for row in front_kinds(searched.points, searched.front(quality, cost), quality, cost)]
     yield "hypervolume", [{"evaluated": i, "hypervolume": value} for i, value in enumerate(searched.hypervolume, 1)]
     if searched.importance:
         importance = searched.importance

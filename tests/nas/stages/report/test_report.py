@@ -104,6 +104,27 @@ def test_tables_hold_what_the_page_shows(full):
             assert point is None or total == pytest.approx(float(point[name]), rel=1e-4)
 
 
+def test_kinds_of_the_front_are_counted(full):
+    full()
+    report("a")
+    searched = collect(RunDir.open("a")).searched
+    table = [row for row in rows(Path("runs/a/report/front-kinds.csv"))
+             if (row["quality"], row["cost"]) == ("loss", "latency:one")]
+    front = [searched.points[i] for i in searched.fronts["loss", "latency:one"]]
+    for row in table:
+        def has(point, row=row):
+            layers = [layer for layers in point.arch.stacks.values() for layer in layers]
+            blocks = [("embedding", point.arch.embedding), ("head", point.arch.head),
+                      *(part[:2] for layer in layers for part in layer.parts())]
+            return any((role, block.kind) == (row["role"], row["kind"]) for role, block in blocks)
+
+        mine = [point.costs["latency:one"] for point in front if has(point)]
+        assert (int(row["on_front"]), int(row["evaluated"])) == (len(mine), sum(map(has, searched.points)))
+        ends = [float(row[name]) for name in ("least_cost", "most_cost") if row[name]]
+        assert ends == pytest.approx([min(mine), max(mine)] if mine else [])
+    assert sum(int(row["on_front"]) for row in table if row["role"] == "head") == len(front)
+
+
 def test_tables_have_the_share_that_was_not_measured(full):
     full()
     report("a")
