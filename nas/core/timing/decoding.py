@@ -60,13 +60,19 @@ class ExportedUnits(nn.Module):
             state = State(tuple(islice(rest, len(self.axes))))
             x, _ = run_unit(self.unit.role, unit, x, Call(own, memory_mask=source, state=state, position=position), {})
             if not self.of_source:
-                after += [self._kept(axis, tensor) for axis, tensor in zip(self.axes, state.tensors)]
+                after += [self._kept(place, tensor) for place, tensor in enumerate(state.tensors)]
         return (x, *after)
 
-    def _kept(self, axis: int | None, tensor: Tensor) -> Tensor:
+    def _kept(self, place: int, tensor: Tensor) -> Tensor:
+        axis = self.axes[place]
         if self.window is None or axis is None:
             return tensor
-        return tensor.narrow(axis, tensor.shape[axis] - self.window, self.window)
+        most = self._most(place, axis, self.window)
+        return tensor.narrow(axis, tensor.shape[axis] - most, most)
+
+    def _most(self, place: int, axis: int, past: int) -> int:
+        """Size of a state along its axis after `past` tokens: less than that, if it keeps the nearest tokens only."""
+        return state_shapes(self.unit, 1, past)[place][axis]
 
     def example(self, batch: int, n: int, past: int) -> tuple[Tensor, ...]:
         """Inputs of these sizes; `past` is the length of the source for cross-attention. Everything is real."""
@@ -86,9 +92,12 @@ class ExportedUnits(nn.Module):
     def open_axes(self) -> dict[str, Any]:
         """The sizes that stay open, as torch's exporters take them."""
         batch, n, past = (Dim(name, min=1, max=MOST_ROWS) for name in ("batch", "length", "past"))
-        states = tuple({0: batch} if axis is None else {0: batch, axis: past} for axis in self.axes)
+        ends = [None if axis is None else self._most(place, axis, MOST_ROWS) for place, axis in enumerate(self.axes)]
+        sizes = {most: past if most == MOST_ROWS else Dim(f"past_{most}", min=1, max=most) for most in ends if most}
+        states = tuple({0: batch} if axis is None or most is None else {0: batch, axis: sizes[most]}
+                       for axis, most in zip(self.axes, ends))
         return {"x": {0: batch, 1: n}, "mask": {0: batch, 1: past if self.of_source else Dim.AUTO},
-                "position": {0: batch, 1: n}, "states": states * len(self.units)}
+                "position": {0: batch, 1: n}, **({"states": states * len(self.units)} if states else {})}
 
 
 class DecodingModel(nn.Module):
