@@ -175,6 +175,19 @@ def int8() -> str:
     return table(["int8 relative to fp32", *runtimes], lines) + source("int8_exports", rows.values())
 
 
+def sizes() -> str:
+    rows = latest("export_sizes", "space", "format", "program").values()
+
+    def megabytes(column: str) -> Callable[[Row], str]:
+        return lambda row: f"{float(row[column]) / 1e6:.2f} MB" if row[column] else ""
+
+    return listed(rows, {
+        "space": as_code("space"), "format": as_code("format"), "file": as_code("program"),
+        "fp32": megabytes("fp32_bytes"), "int8": megabytes("int8_bytes"),
+        "int8 / fp32": lambda row: fixed(row["ratio"], 2),
+        "multiply-adds of `model` in fp32": as_percent("not_quantised")}) + source("export_sizes", rows)
+
+
 def compression() -> str:
     rows = latest("compression", "technique", "params")
     sizes = sorted({size for _, size in rows}, key=float, reverse=True)
@@ -273,7 +286,7 @@ def summary() -> str:
 REGIONS: dict[str, Callable[[], str]] = {
     "latency": latency, "latency-summary": latency_summary, "budgets": budgets, "routes": routes, "hat": hat,
     "inherited": inherited, "curve": curve, "retraining": retraining, "measured": measured, "int8": int8,
-    "compression": compression, "ranking": ranking, "efficiency": efficiency, "overhead": overhead,
+    "sizes": sizes, "compression": compression, "ranking": ranking, "efficiency": efficiency, "overhead": overhead,
     "samplers": samplers, "tasks": tasks, "summary": summary}
 
 
