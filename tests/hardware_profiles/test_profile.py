@@ -40,7 +40,7 @@ def test_a_file_anywhere_loads(tmp_path: Path) -> None:
     (GOOD + "options: {fast: true}\n", "options.fast is not an option of torch-eager"),
     (GOOD + "transport: {kind: pigeon}\n", "kind 'pigeon' is not allowed; allowed: adb, bundle, local, ssh"),
     (GOOD + "transport: {kind: ssh, host: pi}\n", "runs only in this process"),
-    (GOOD + "phases: []\n", "needs prefill, decode or both"),
+    (GOOD + "phases: []\n", "must list prefill, decode or both"),
     (GOOD.replace("torch-eager", "roofline"), "a specification is allowed only with the runtime roofline"),
     (GOOD + "name: [", "not valid YAML"),
     ("- a\n", "must be a table"),

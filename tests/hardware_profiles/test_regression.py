@@ -130,7 +130,7 @@ def test_too_few_rows_are_refused() -> None:
 @pytest.mark.parametrize("n", [30, 80])
 def test_latencies_that_depend_on_nothing_are_refused(n: int) -> None:
     rows, ms = measured(n)
-    with pytest.raises(InputError, match="does not depend on the architecture: shuffled"):
+    with pytest.raises(InputError, match="does not depend on the architecture: randomly shuffled"):
         fit(NAMES, rows, np.random.default_rng(5).permutation(ms))
 
 

@@ -110,7 +110,7 @@ def test_where_nothing_is_new_nobody_is_asked():
 def test_hints_of_different_lengths_are_refused():
     known = Known(hints=lambda some: [[1.0] * (1 + params["g0"]) for params in some])
     pool = CandidatePool(ENCODING, known, np.empty(0))
-    with pytest.raises(InputError, match="hints: rows of 1 and 2 numbers"):
+    with pytest.raises(InputError, match="hints: have rows of 1 and 2 numbers"):
         for first in range(2):
             pool.add(np.eye(1, len(NAMES)) * first)
 
