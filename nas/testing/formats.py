@@ -54,18 +54,33 @@ class FormatContract:
         missing = module.missing()
         assert missing is None or "\n" not in missing
 
+    @pytest.fixture(scope="class")
+    def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        """Where the exports of all families are."""
+        return tmp_path_factory.mktemp("formats")
+
+    def exported(self, family: str, folder: Path) -> list[Subnet]:
+        """Random subnets with their exports; tests of a class share them."""
+        paths = [folder / f"{family}-{i}" for i in range(self.n_subnets)]
+        if not paths[0].exists():
+            net, rng = randomised(space(family)), random.Random(f"formats {family}")
+            for path in paths:
+                ship(extract(net, net.space.sample(rng)), path)
+                done = run(ExportRequest(str(path), self.name), StageProgress())
+                assert Subnet.open(str(path)).facts.exports[self.name] == done.record
+        return [Subnet.open(str(path)) for path in paths]
+
     @pytest.mark.parametrize("family", FAMILIES)
-    def test_what_is_written_computes_the_same(self, family: str, tmp_path: Path) -> None:
-        module, rng = self.usable(), random.Random(f"formats {family}")
-        net = randomised(space(family))
-        for i in range(self.n_subnets):
-            subnet = ship(extract(net, net.space.sample(rng)), tmp_path / f"subnet-{i}")
-            done = run(ExportRequest(str(subnet.path), self.name), StageProgress())
-            assert done.record["largest_difference"] <= done.record["tolerance"] == getattr(module, "TOLERANCE", 1e-4)
-            assert {RECORD, *done.record["files"]} == {path.name for path in done.folder.iterdir()}
-            assert done.record["bytes"] > 0 and Subnet.open(str(subnet.path)).facts.exports[self.name] == done.record
+    def test_what_is_written_computes_the_same(self, family: str, folder: Path) -> None:
+        module = self.usable()
+        for subnet in self.exported(family, folder):
+            record, written = subnet.facts.exports[self.name], subnet.path / "exports" / self.name
+            assert record["largest_difference"] <= record["tolerance"] == getattr(module, "TOLERANCE", 1e-4)
+            assert record.get("decoder_largest_difference", 0.0) <= 1e-4
+            assert (hasattr(module, "call") and family != "encoder") == ("decoder_largest_difference" in record)
+            assert {RECORD, *record["files"]} == {path.name for path in written.iterdir()} and record["bytes"] > 0
         shipment = Shipment(subnet, subnet.arch.context, False)
-        call = module.load(shipment, done.folder)
+        call = module.load(shipment, written)
         for real in (shipment.length, shipment.length // 2, 1):
             inputs = padded(shipment, real)
             with torch.no_grad():
