@@ -51,8 +51,8 @@ class ExportRequest:
 
         if self.no_decoder and not hasattr(module, "call"):
             able = ", ".join(name for name in formats.names() if hasattr(formats.get(name), "call"))
-            raise InputError(Option("no_decoder"), f"is not for {self.format}, which has no decoder of its own; it is "
-                                                   f"for {able}")
+            raise InputError(Option("no_decoder"), f"has no effect on {self.format}, which has no decoder of its own; "
+                                                   f"for: {able}")
 
     @property
     def name(self) -> str:
@@ -68,7 +68,7 @@ class ExportRequest:
     def check_decoder(self, arch: Architecture) -> None:
         """Raises InputError if there is no decoder to leave out."""
         if self.no_decoder and arch.family == "encoder":
-            raise InputError(Option("no_decoder"), "is not for encoders, which have no decoder")
+            raise InputError(Option("no_decoder"), "has no effect on encoders, which have no decoder")
 
     def sequence_length(self, arch: Architecture) -> int:
         """Tokens of a sequence. Raises InputError if the architecture takes fewer."""

@@ -21,8 +21,8 @@ def front_kinds(points: Sequence[Point], front: Sequence[Point], quality: Measur
         for place in dict.fromkeys(_kinds(point.arch)):
             with_kind.setdefault(place, []).append(point)
     chosen = {point.arch.key for point in front}
-    rows = [_row(role, kind, found, [point for point in found if point.arch.key in chosen], quality, cost)
-            for (role, kind), found in with_kind.items()]
+    rows = [_row(role, kind, members, [point for point in members if point.arch.key in chosen], quality, cost)
+            for (role, kind), members in with_kind.items()]
     return sorted(rows, key=lambda row: (ROLES.index(row.role), -row.on_front, row.kind))
 
 

@@ -76,8 +76,8 @@ def test_another_folder(subnet, capsys):
     ((*FORMAT, "--length", "4"), "--length: has no effect on torch-export, which takes any length; for: executorch"),
     (("--format", "executorch", "--length", "13"), "--length: 13 is not allowed; allowed: 1 to the context, 12"),
     ((*FORMAT, "--max-loss-increase", "1"), "--max-loss-increase: is for --int8"),
-    (("--format", "huggingface", "--no-decoder"), "--no-decoder: is not for huggingface, which has no decoder of its "
-                                                  "own; it is for executorch, onnx, torch-export"),
+    (("--format", "huggingface", "--no-decoder"), "--no-decoder: has no effect on huggingface, which has no decoder of "
+                                                  "its own; for: executorch, onnx, torch-export"),
 ])
 def test_what_a_format_does_not_do(subnet, capsys, arguments, says):
     before = list(files(subnet.path))
@@ -185,7 +185,7 @@ def test_a_block_that_cannot_decode_is_named_and_a_decoder_left_out_only_on_requ
 def test_an_encoder_has_no_decoder_to_leave_out(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shipments.ship(Transformer(shipments.space("encoder").smallest(), seed=0), Path("sub"))
-    assert "--no-decoder: is not for encoders" in refused(capsys, "export", "sub", *FORMAT, "--no-decoder")
+    assert "--no-decoder: has no effect on encoders" in refused(capsys, "export", "sub", *FORMAT, "--no-decoder")
 
 
 def test_a_compressed_subnet_is_exported_with_its_values(subnet, capsys):
