@@ -35,7 +35,7 @@ DIMS: dict[str, Value] = {
     "n_features": 64, "n_frequencies": 32, "n_buckets": 64, "chunk": 64, "rounds": 2, "block": 64, "max_span": 64,
     "iterations": 4, "n_random": 2, "scores": "dense", "kernel": 7, "mix_kernel": 9, "inner": 512, "ratio": 0.5,
     "depth": 4, "multiplier": 2.0, "n_fixed": 3, "n_learned": 1, "group_start": 1,
-    "bottleneck": 64, "stack": 2, "modules": 4,
+    "bottleneck": 64, "stack": 2, "modules": 4, "queries": 1,
 }
 """The dims that are measured, by name; other dims have their defaults."""
 
@@ -71,7 +71,7 @@ def main() -> None:
 
 def _work(name: str, facts: Facts, lengths: list[int]) -> dict[int, Callable[[], object]]:
     kind = kinds.get(name)
-    unit = make_unit("mixer", BlockConfig.of(name, _dims(kind, facts)), facts)
+    unit = make_unit("mixer", BlockConfig.of(name, mixer_dims(kind, facts)), facts)
     module = fresh(build_unit(unit), torch.Generator().manual_seed(0)).eval().requires_grad_(False)
 
     def at(n: int) -> Callable[[], object]:
@@ -81,7 +81,7 @@ def _work(name: str, facts: Facts, lengths: list[int]) -> dict[int, Callable[[],
     return {n: at(n) for n in lengths}
 
 
-def _dims(kind: Kind, facts: Facts) -> dict[str, Value]:
+def mixer_dims(kind: Kind, facts: Facts) -> dict[str, Value]:
     """The dims as a space file would give them, resolved; raises ValueError for one that has no value here."""
     raw = {dim.name: DIMS.get(dim.name, dim.default) for dim in kind.dims}
     missing = [name for name, value in raw.items() if value is None]

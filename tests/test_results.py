@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from search_spaces.block import BlockConfig, block_faults
+from search_spaces.registry import registry
+
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "benchmarks" / "results").glob("*.csv"))
 
@@ -78,3 +81,11 @@ def test_benchmarks_append_rows(results, tmp_path):
         results.append(tmp_path, "speed", [{"watts": 3}])
     results.append(None, "speed", [{"name": "c"}])
     assert len(rows(tmp_path / "speed.csv")) == 2
+
+
+def test_every_mixer_has_dims_to_scale(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    scaling = module(ROOT / "benchmarks" / "mixer_scaling.py")
+    for kind in (kind for kind in registry().values() if kind.role == "mixer"):
+        block = BlockConfig.of(kind.name, scaling.mixer_dims(kind, scaling.FACTS))
+        assert not block_faults(block, "mixer", scaling.FACTS), block
