@@ -147,6 +147,13 @@ def curve() -> str:
     return grid("architecture, by step", rows, as_fixed("loss", 2)) + source("supernet_curve", rows.values())
 
 
+def prefixes() -> str:
+    rows = latest("ordered_prefixes", "model", "prefix").values()
+    columns = {"model": as_code("model"), "kept": lambda row: row["prefix"], "ordered": as_fixed("ordered", 3),
+               "as it is": as_fixed("unordered", 3), "random order": as_fixed("random", 3)}
+    return listed(rows, columns) + source("ordered_prefixes", rows)
+
+
 def retraining() -> str:
     rows = latest("retraining", "architecture").values()
     names = {"small": "fewest", "middle": "middle", "large": "most"}
@@ -285,8 +292,9 @@ def summary() -> str:
 
 REGIONS: dict[str, Callable[[], str]] = {
     "latency": latency, "latency-summary": latency_summary, "budgets": budgets, "routes": routes, "hat": hat,
-    "inherited": inherited, "curve": curve, "retraining": retraining, "measured": measured, "int8": int8,
-    "sizes": sizes, "compression": compression, "ranking": ranking, "efficiency": efficiency, "overhead": overhead,
+    "inherited": inherited, "curve": curve, "prefixes": prefixes, "retraining": retraining, "measured": measured,
+    "int8": int8, "sizes": sizes, "compression": compression, "ranking": ranking, "efficiency": efficiency,
+    "overhead": overhead,
     "samplers": samplers, "tasks": tasks, "summary": summary}
 
 
