@@ -52,7 +52,7 @@ def search(
              "space; repeatable.")] = None,
     calibrate: Annotated[str | None, typer.Option(
         "--calibrate", metavar="RUN", autocompletion=_complete.runs, show_default=False,
-        help="Correct inherited losses by the trainings from scratch that nas rank left in a run, often the same one.")
+        help="Correct inherited losses with the trainings from scratch of nas rank in a run, usually the same one.")
         ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Archive an earlier search and start a new one.")] = False,
     ray: Annotated[str | None, typer.Option(

@@ -39,7 +39,7 @@ def with_steps(settings: Mapping[str, Any], space: str | SearchSpace | None,
     amount = _parse(name, settings[name])
     price = _price_of_step(name, recipe, load_space(space) if isinstance(space, str) else space)
     if amount < price:
-        raise _fault(name, f"{shown(settings[name])} is less than one step of {recipe.strategy!r} takes, {price:,.0f}")
+        raise _fault(name, f"{shown(settings[name])} is less than one step of {recipe.strategy!r} needs: {price:,.0f}")
     return {**rest, "steps": round(amount / price)}
 
 

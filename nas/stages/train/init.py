@@ -52,7 +52,7 @@ def prepare_init(run: RunDir, prepared: Prepared, progress: StageProgress) -> No
     with progress.breakable():
         _write_ordered(run.init_path, trained.model, fresh, prepared, config.training)
     if fresh:
-        note += "; its head is new, so it cannot teach: fine-tune it with nas retrain first to let it"
+        note += "; its head is new, so it is not the teacher; to make it one, fine-tune it with nas retrain first"
     progress.note(f"starts from {config.init}, ordered by importance{note}")
 
 

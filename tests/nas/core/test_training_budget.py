@@ -36,7 +36,7 @@ def test_settings_without_a_budget_stay():
     ({"passes": "many"}, "'many' is not allowed"),
     ({"passes": -3}, "-3 is not allowed"),
     ({"macs": True}, "True is not allowed"),
-    ({"macs": 5}, "is less than one step of 'turns' takes"),
+    ({"macs": 5}, "is less than one step of 'turns' needs"),
 ])
 def test_a_wrong_budget_is_named(settings, sentence):
     with pytest.raises(InputError, match=sentence):
