@@ -192,6 +192,25 @@ def space_from(subnet: Name, out: Name | None = None, *, keep: Sequence[str] = (
     return run(SpaceFromRequest(_name(subnet), _path(out), tuple(keep), least, classes, uniform)).path
 
 
+def prune_to(subnet: Name, max: Iterable[str] = (), method: str | None = None, *, layers: str | Sequence[str] = (),
+             score: str | None = None, out: Name | None = None, console: Console | None = None) -> Subnet:
+    """Prune a subnet to limits without a search: the baselines of a search.
+
+    Args:
+        max: limits, such as `["latency:cpu=12ms"]`.
+        method: uniform, layers or importance.
+        layers: the layers to keep, such as `"0,2,5"`.
+        score: the importance of channels and heads: activation or taylor.
+    """
+    from nas.stages.prune_to.request import PruneToRequest
+    from nas.stages.prune_to.run import run
+
+    listed = (layers,) if isinstance(layers, str) else tuple(layers)
+    request = PruneToRequest(_name(subnet), tuple(max), method, listed, score, _path(out))
+    with _progress(console) as progress:
+        return run(request, progress).after
+
+
 def export(subnet: Name, format: str, *, int8: bool = False, out: Name | None = None, length: int | None = None,
            max_loss_increase: float | None = None, no_decoder: bool = False,
            console: Console | None = None) -> Exported:

@@ -60,11 +60,16 @@ class WeightStore(nn.Module):
 
     @classmethod
     def of(cls, arch: Architecture) -> WeightStore:
-        """A store for the tensors of one architecture, and so for everything smaller that reads prefixes of them."""
+        """A store for the tensors of one architecture, and so for everything smaller that reads prefixes of them.
+
+        Its tensors have no values until they are filled.
+        """
         inventory: dict[str, list[Unit]] = {}
         for step in plan(arch):
             inventory.setdefault(step.path, []).append(step.unit)
-        return WeightStore(f"model {arch.key[:12]}", inventory)
+        with torch.device("meta"):
+            store = WeightStore(f"model {arch.key[:12]}", inventory)
+        return store.to_empty(device="cpu")
 
     def entries(self, path: str, unit: Unit) -> tuple[TensorEntry, ...]:
         """The tensors of a unit's plain module with their places in this store."""

@@ -1,4 +1,4 @@
-"""`nas import`, `extract`, `retrain`, `compress`, `export` and `measure`: from the front to an exported model."""
+"""`nas import`, `prune-to`, `extract`, `retrain`, `compress`, `export` and `measure`: from models to exports."""
 
 from __future__ import annotations
 
@@ -75,6 +75,47 @@ def space_from(
 
     result = run(SpaceFromRequest(subnet, Path(out) if out else None, tuple(keep or ()), least, classes, uniform))
     show_result(result.to_dict() if as_json else space_lines(result))
+
+
+@app.command("prune-to", rich_help_panel=SUBNETS)
+def prune_to(
+    subnet: SubnetName,
+    most: Annotated[list[str] | None, typer.Option(
+        "--max", metavar="MEASURE=VALUE", show_default=False,
+        help="Limit, such as latency:cpu=12ms or params=5M; repeatable.")] = None,
+    method: Annotated[str | None, typer.Option(
+        "--method", metavar="METHOD", show_default=False,
+        help="uniform: all widths, heads and feed-forwards by one factor; layers: whole layers, those that remain "
+             "spread evenly; importance: the least important feed-forward channels and heads of all layers first. "
+             "Default uniform.")] = None,
+    layers: Annotated[list[str] | None, typer.Option(
+        "--layers", metavar="N,N,...", show_default=False,
+        help="Layers to keep, counted from 0, such as 0,2,5; of a model with two stacks encoder=0,2, "
+             "repeatable.")] = None,
+    score: Annotated[str | None, typer.Option(
+        "--score", metavar="SCORE", show_default=False,
+        help="Importance of channels and heads: activation (mean magnitude) or taylor (change of the loss to first "
+             "order). Default taylor for the method importance, else activation.")] = None,
+    out: Annotated[str | None, typer.Option("--out", metavar="DIR", show_default=False,
+                                            help="Folder of the new subnet; default SUBNET-METHOD.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Prune a subnet to a limit without a search.
+
+    These are the baselines of a search: the result is the largest version by the method that is within all limits. It
+    is a subnet, which can be retrained.
+
+    Example: [cyan]nas prune-to imported/minilm --max latency:cpu-onnxruntime=4ms --method layers[/cyan]
+    """
+    from nas.stages.prune_to.request import PruneToRequest
+    from nas.stages.prune_to.run import run
+    from nas.stages.prune_to.view import prune_table
+    from nas.terminal.progress import TerminalProgress
+
+    request = PruneToRequest(subnet, tuple(most or ()), method, tuple(layers or ()), score, Path(out) if out else None)
+    with TerminalProgress(screen(as_json)) as progress:
+        result = run(request, progress)
+    show_result(result.to_dict() if as_json else prune_table(result))
 
 
 @app.command(rich_help_panel=SUBNETS)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 
 from hardware_profiles import LatencyModel
 from nas.core.costs import unit_costs
-from nas.core.measures import Measure, PriceConditions, registry
+from nas.core.measures import Measure, PriceConditions, parse_measure, registry
 from nas.core.pareto import Floats
 from search_spaces import Architecture, InputError
 from search_spaces.errors import Option
@@ -94,3 +95,20 @@ class Prices:
 def load_devices(names: Sequence[str]) -> dict[str, LatencyModel]:
     """Profiles by the names of their devices or by their folders. Raises InputError for one that was not measured."""
     return {name: LatencyModel.load(name) for name in names}
+
+
+def device_costs(names: Iterable[str], arch: Architecture) -> tuple[dict[str, float], dict[str, float]]:
+    """By the names of measures that belong to devices, the costs of an architecture and their unmeasured shares.
+
+    A device that is not profiled here, or has no price for one of the architecture's units, is left out.
+    """
+    costs: dict[str, float] = {}
+    shares: dict[str, float] = {}
+    for measure in (parse_measure(name, {}) for name in names):
+        if measure.device is not None:
+            with suppress(InputError):
+                prices = Prices(load_devices([measure.device]), arch.context)
+                costs[measure.name] = float(prices.values([measure], [arch])[0, 0])
+                if measure.declared.partly_unmeasured:
+                    shares[measure.name] = float(prices.unmeasured_shares([measure], [arch])[0, 0])
+    return costs, shares

@@ -45,7 +45,7 @@ class HistoryStep(_Frozen):
         metrics: on the whole validation split.
     """
 
-    stage: Literal["import", "extract", "adapt", "retrain", "compress"]
+    stage: Literal["import", "extract", "adapt", "prune", "retrain", "compress"]
     settings: dict[str, Any] = Field(default_factory=dict)
     metrics: dict[str, float | None] = Field(default_factory=dict)
 

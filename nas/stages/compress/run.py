@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,14 @@ from typing import Any
 from nas import tasks
 from nas.core.config import FREE
 from nas.core.evaluation import place, score
-from nas.core.measures import parse_measure
-from nas.core.pricing import Prices, load_devices
+from nas.core.pricing import Prices, device_costs
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir, digest, locked
 from nas.core.stopping import Stopped
 from nas.core.subnet import HistoryStep, Subnet, check_free, finite, write_subnet
 from nas.stages.compress.request import CompressRequest
 from nas.stages.compress.technique import CompressionContext, Technique
-from search_spaces import Architecture, InputError
+from search_spaces import InputError
 from search_spaces.files.writing import delete
 from supernet import Transformer
 from supernet.pretrained import QUANTISATION, WEIGHTS
@@ -101,29 +99,10 @@ def _write(subnet: Subnet, technique: Technique, context: CompressionContext, mo
     metrics = score(here, model.arch, context.task, context.prepared, context.recipe, full=True)
     recipe = {"steps": context.recipe.steps, "lr": context.recipe.lr} if context.trains else {}
     settings = {"technique": technique.name, **technique.summary(context.model, model), **recipe}
-    costs, shares = _on_devices(subnet, model.arch)
-    step = HistoryStep(stage="compress", settings=settings, metrics=finite(metrics))
-    facts = subnet.facts.then(step, key=model.arch.key,
-                              costs={**costs, **Prices({}, model.arch.context).all_of_model(model)},
-                              unmeasured_share=shares)
-    return write_subnet(folder, model, subnet.tokenizer(), facts)
-
-
-def _on_devices(subnet: Subnet, arch: Architecture) -> tuple[dict[str, float], dict[str, float]]:
-    """Costs and their unmeasured shares, looked up again where the architecture changed.
-
-    A device that has no price for one of its units has none for it.
-    """
     facts = subnet.facts
-    if arch == subnet.arch:
-        return facts.costs, facts.unmeasured_share
-    costs: dict[str, float] = {}
-    shares: dict[str, float] = {}
-    for measure in (parse_measure(name, {}) for name in facts.costs):
-        if measure.device is not None:
-            with suppress(InputError):
-                prices = Prices(load_devices([measure.device]), arch.context)
-                costs[measure.name] = float(prices.values([measure], [arch])[0, 0])
-                if measure.name in facts.unmeasured_share:
-                    shares[measure.name] = float(prices.unmeasured_shares([measure], [arch])[0, 0])
-    return costs, shares
+    costs, shares = (facts.costs, facts.unmeasured_share) if model.arch == subnet.arch else (
+        device_costs(facts.costs, model.arch))
+    step = HistoryStep(stage="compress", settings=settings, metrics=finite(metrics))
+    facts = facts.then(step, key=model.arch.key, unmeasured_share=shares,
+                       costs={**costs, **Prices({}, model.arch.context).all_of_model(model)})
+    return write_subnet(folder, model, subnet.tokenizer(), facts)

@@ -95,7 +95,7 @@ def make_job(subnet: Subnet, prepared: Prepared, request: RetrainRequest) -> Ret
                                            "the subnet it was made from, then compress the result")
     if request.teacher == "supernet" or request.theseus:
         check_trained(run)
-        if not any(step.stage == "compress" for step in subnet.facts.made):  # it may have pruned heads
+        if not any(step.stage in ("compress", "prune") for step in subnet.facts.made):  # those may leave the space
             prepared.space.encode(subnet.arch)
     if request.theseus:
         predecessor(prepared.space, subnet.arch)

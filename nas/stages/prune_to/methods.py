@@ -1,0 +1,151 @@
+"""The methods: each gives smaller and smaller architectures, the first of which that fits is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from nas.stages.prune_to.request import PruneToRequest
+from nas.stages.prune_to.shrinking import Shrinkable, keep_layers, shrinkables, shrunk
+from search_spaces import Architecture, InputError
+from search_spaces.space.layers import every_other
+from search_spaces.units import plan
+from supernet import Transformer
+from supernet.store import WeightStore
+from supernet.train.ordering.groups import AxisGroup
+from supernet.train.ordering.order import permute, permute_stored, sorted_order
+
+GRID = 128
+"""How many factors uniform shrinking tries."""
+Sizes = Mapping[Shrinkable, int]
+Layers = Mapping[str, Sequence[int]]
+"""By stack, the layers that stay."""
+Priced = Callable[[Architecture], bool]
+"""Whether an architecture has a value of every limit: a profile knows the units of some spaces only."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A smaller architecture, and which layers of each stack it has."""
+
+    arch: Architecture
+    layers: Layers
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A model whose channels and heads are ordered by importance.
+
+    Args:
+        store: its weights, ordered.
+        scores: group -> the importance of its items, as they were before.
+    """
+
+    arch: Architecture
+    store: WeightStore
+    groups: Sequence[AxisGroup]
+    scores: Mapping[str, Tensor]
+
+    def fits(self, arch: Architecture) -> bool:
+        """Whether the weights of an architecture are prefixes of the stored ones."""
+        try:
+            list(self.store.windows(arch))
+        except InputError:
+            return False
+        return True
+
+    def shrunk(self, sizes: Sizes) -> Architecture | None:
+        """The architecture with other sizes; None if there is no such, or its weights would be others."""
+        with suppress(InputError):
+            arch = shrunk(self.arch, sizes)
+            return arch if self.fits(arch) else None
+        return None
+
+
+def ordered(store: WeightStore, model: Transformer, groups: Sequence[AxisGroup],
+            scores: Mapping[str, Tensor]) -> Ranked:
+    """Order a filled store by scores."""
+    orders = {group.name: sorted_order(group, scores[group.name]) for group in groups}
+    permute(store, groups, orders, permute_stored(store))
+    return Ranked(model.arch, store, groups, scores)
+
+
+class Candidates(Sequence[Candidate | None]):
+    """The smaller versions of a model by a method, from large to small, the whole one first.
+
+    An architecture is built when it is read; None if there is no such, or a limit has no value for it.
+    """
+
+    def __init__(self, request: PruneToRequest, ranked: Ranked, priced: Priced) -> None:
+        self.ranked, self.priced = ranked, priced
+        everything: Layers = {stack: range(len(layers)) for stack, layers in ranked.arch.stacks.items()}
+        if request.layers:
+            self.versions: list[tuple[Sizes, Layers]] = [({}, {**everything, **request.layers_of(ranked.arch)})]
+        elif request.way == "layers":
+            self.versions = [({}, layers) for layers in fewer_layers(ranked.arch)]
+        else:
+            method = {"uniform": uniform, "importance": by_importance}[request.way]
+            self.versions = [(sizes, everything) for sizes in method(ranked, priced)]
+
+    def __len__(self) -> int:
+        return len(self.versions)
+
+    def __getitem__(self, index: Any) -> Any:
+        """The candidate at a place."""
+        sizes, layers = self.versions[index]
+        with suppress(InputError):
+            arch = keep_layers(self.ranked.arch, layers) if not sizes else self.ranked.shrunk(sizes)
+            return Candidate(arch, layers) if arch is not None and self.priced(arch) else None
+        return None
+
+
+def fewer_layers(arch: Architecture) -> Iterator[Layers]:
+    """One layer less at a time; stacks shrink in proportion."""
+    most = max(map(len, arch.stacks.values()))
+    for n in range(most, 0, -1):
+        yield {stack: every_other(len(layers), max(round(n * len(layers) / most), 1))
+               for stack, layers in arch.stacks.items()}
+
+
+def uniform(ranked: Ranked, priced: Priced) -> Iterator[Sizes]:
+    """Every size times the same factor, rounded to what is allowed; each result once."""
+    allowed = _allowed(ranked, shrinkables(ranked.groups), priced)
+    seen = set()
+    for k in range(GRID, 0, -1):
+        sizes = tuple((each, min(known, key=lambda n, whole=each.whole: abs(n - whole * k / GRID)))  # type: ignore[misc]
+                      for each, known in allowed.items())
+        if sizes not in seen:
+            seen.add(sizes)
+            yield dict(sizes)
+
+
+def by_importance(ranked: Ranked, priced: Priced) -> Iterator[Sizes]:
+    """Without the least important part of any layer, then without the second, and so on."""
+    parts: list[tuple[float, Shrinkable, int]] = []
+    inside = [each for each in shrinkables(ranked.groups) if each.in_layer]
+    for each, known in _allowed(ranked, inside, priced).items():
+        scores = each.importance(ranked.scores[each.group.name])
+        parts += [(float(scores[less:more].mean()), each, less) for more, less in zip(known, known[1:])]
+    sizes: dict[Shrinkable, int] = {}
+    yield {}
+    for _, each, less in sorted(parts, key=lambda part: part[0]):  # a stable sort: parts of one size stay in order
+        sizes = {**sizes, each: less}
+        yield sizes
+
+
+def _allowed(ranked: Ranked, several: Sequence[Shrinkable], priced: Priced) -> dict[Shrinkable, list[int]]:
+    """The sizes that the model's kinds and the limits allow, the largest first; equal units are tried once."""
+    units = {step.path: step.unit for step in plan(ranked.arch)}
+    known: dict[Any, list[int]] = {}
+    found = {}
+    for each in several:
+        what = (units.get(each.path), each.dims)
+        if what not in known:
+            known[what] = [n for n in each.sizes()[1:] if (arch := ranked.shrunk({each: n})) is not None
+                           and priced(arch)]
+        found[each] = [each.whole, *known[what]]
+    return found

@@ -1,0 +1,38 @@
+"""A pruned subnet beside the original, for a reader."""
+
+from __future__ import annotations
+
+import math
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nas.core.costs import count_params
+from nas.core.subnet import Subnet
+from nas.stages.prune_to.run import PruneToResult
+from nas.terminal.tables import table
+
+
+def prune_table(result: PruneToResult) -> RenderableType:
+    """Both models, what was kept, and what to do next."""
+    names = list(result.after.facts.metrics)
+    measures = [limit.measure for limit, _ in result.limits if limit.measure.name != "params"]
+    columns = (*names, "params", *(measure.name for measure in measures))
+    rows = table("subnet", *columns, right=columns)
+    for each in (result.before, result.after):
+        costs = [each.facts.show(measure) if measure.name in each.facts.costs else "" for measure in measures]
+        rows.add_row(each.path.resolve().name, *(_number(each, name) for name in names),
+                     f"{count_params(each.arch):,}", *costs)
+    kept = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, words in result.kept.items():
+        kept.add_row(f"kept {name}", words)
+    says = [f"written to {result.after.path}"]
+    if result.after.facts.run:
+        says.append(f"retrain it: nas retrain {result.after.path} --teacher {result.before.path}")
+    return Group(rows, kept, Text("\n".join(says), no_wrap=True, overflow="ignore"))
+
+
+def _number(subnet: Subnet, metric: str) -> str:
+    value = subnet.facts.metrics.get(metric)
+    return f"{math.nan if value is None else value:.4f}"
