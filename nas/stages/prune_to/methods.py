@@ -29,7 +29,7 @@ Priced = Callable[[Architecture], bool]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class SmallerVersion:
     """A smaller architecture, and which layers of each stack it has."""
 
     arch: Architecture
@@ -37,7 +37,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Ranked:
+class OrderedModel:
     """A model whose channels and heads are ordered by importance.
 
     Args:
@@ -67,20 +67,20 @@ class Ranked:
 
 
 def ordered(store: WeightStore, model: Transformer, groups: Sequence[AxisGroup],
-            scores: Mapping[str, Tensor]) -> Ranked:
+            scores: Mapping[str, Tensor]) -> OrderedModel:
     """Order a filled store by scores."""
     orders = {group.name: sorted_order(group, scores[group.name]) for group in groups}
     permute(store, groups, orders, permute_stored(store))
-    return Ranked(model.arch, store, groups, scores)
+    return OrderedModel(model.arch, store, groups, scores)
 
 
-class Candidates(Sequence[Candidate | None]):
+class SmallerVersions(Sequence[SmallerVersion | None]):
     """The smaller versions of a model by a method, from large to small, the whole one first.
 
     An architecture is built when it is read; None if there is no such, or a limit has no value for it.
     """
 
-    def __init__(self, request: PruneToRequest, ranked: Ranked, priced: Priced) -> None:
+    def __init__(self, request: PruneToRequest, ranked: OrderedModel, priced: Priced) -> None:
         self.ranked, self.priced = ranked, priced
         everything: Layers = {stack: range(len(layers)) for stack, layers in ranked.arch.stacks.items()}
         if request.layers:
@@ -99,7 +99,7 @@ class Candidates(Sequence[Candidate | None]):
         sizes, layers = self.versions[index]
         with suppress(InputError):
             arch = keep_layers(self.ranked.arch, layers) if not sizes else self.ranked.shrunk(sizes)
-            return Candidate(arch, layers) if arch is not None and self.priced(arch) else None
+            return SmallerVersion(arch, layers) if arch is not None and self.priced(arch) else None
         return None
 
 
@@ -111,7 +111,7 @@ def fewer_layers(arch: Architecture) -> Iterator[Layers]:
                for stack, layers in arch.stacks.items()}
 
 
-def uniform(ranked: Ranked, priced: Priced) -> Iterator[Sizes]:
+def uniform(ranked: OrderedModel, priced: Priced) -> Iterator[Sizes]:
     """Every size times the same factor, rounded to what is allowed; each result once."""
     allowed = _allowed(ranked, shrinkables(ranked.groups), priced)
     seen = set()
@@ -123,7 +123,7 @@ def uniform(ranked: Ranked, priced: Priced) -> Iterator[Sizes]:
             yield dict(sizes)
 
 
-def by_importance(ranked: Ranked, priced: Priced) -> Iterator[Sizes]:
+def by_importance(ranked: OrderedModel, priced: Priced) -> Iterator[Sizes]:
     """Without the least important part of any layer, then without the second, and so on."""
     parts: list[tuple[float, Shrinkable, int]] = []
     inside = [each for each in shrinkables(ranked.groups) if each.in_layer]
@@ -137,7 +137,7 @@ def by_importance(ranked: Ranked, priced: Priced) -> Iterator[Sizes]:
         yield sizes
 
 
-def _allowed(ranked: Ranked, several: Sequence[Shrinkable], priced: Priced) -> dict[Shrinkable, list[int]]:
+def _allowed(ranked: OrderedModel, several: Sequence[Shrinkable], priced: Priced) -> dict[Shrinkable, list[int]]:
     """The sizes that the model's kinds and the limits allow, the largest first; equal units are tried once."""
     units = {step.path: step.unit for step in plan(ranked.arch)}
     known: dict[Any, list[int]] = {}

@@ -17,7 +17,7 @@ from nas.core.measures import Limit, devices_of
 from nas.core.pricing import Prices, device_costs, load_devices
 from nas.core.progress import StageProgress
 from nas.core.subnet import HistoryStep, Subnet, check_free, finite, write_subnet
-from nas.stages.prune_to.methods import Candidate, Candidates, Ranked, ordered
+from nas.stages.prune_to.methods import OrderedModel, SmallerVersion, SmallerVersions, ordered
 from nas.stages.prune_to.request import PruneToRequest
 from nas.tasks.base import Prepared
 from search_spaces import Architecture, InputError
@@ -126,12 +126,12 @@ def _profile_around(subnet: Subnet, device: str) -> str:
     return f"run {Command('space-from', str(subnet.path), out=space)} and {Command('profile', device, space=space)}"
 
 
-def _ranked(request: PruneToRequest, model: Transformer, data: _Data | None) -> Ranked:
+def _ranked(request: PruneToRequest, model: Transformer, data: _Data | None) -> OrderedModel:
     """The model with its channels in order; layers have no order."""
     store = WeightStore.of(model.arch).to(next(model.parameters()).dtype)
     fill(store, model)
     if request.way == "layers":
-        return Ranked(model.arch, store, (), {})
+        return OrderedModel(model.arch, store, (), {})
     groups, recipe = find_groups(model.arch).groups, data.recipe if data else Recipe(device="cpu")
     here = place(copy.deepcopy(model), recipe)
     batches = calibration(data.prepared.train, recipe, next(here.parameters()).device) if data else []
@@ -146,8 +146,8 @@ def _comparable(scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: each / each.mean().clamp(min=1e-12) for name, each in scores.items()}
 
 
-def _choose(request: PruneToRequest, subnet: Subnet, ranked: Ranked,
-            prices: Prices) -> tuple[Candidate, list[float]]:
+def _choose(request: PruneToRequest, subnet: Subnet, ranked: OrderedModel,
+            prices: Prices) -> tuple[SmallerVersion, list[float]]:
     """The first candidate within all limits, and its values. Raises InputError if there is none."""
     measures = [limit.measure for limit in request.limits]
     on_devices = [measure for measure in measures if measure.device is not None]
@@ -159,7 +159,7 @@ def _choose(request: PruneToRequest, subnet: Subnet, ranked: Ranked,
             return False
         return True
 
-    listed = Candidates(request, ranked, priced)
+    listed = SmallerVersions(request, ranked, priced)
     last = next((i for i in reversed(range(len(listed))) if listed[i] is not None), None)
     if last is None:
         raise InputError(str(subnet.path), f"has no smaller version by the method {request.way}")
@@ -190,7 +190,7 @@ def _impossible(request: PruneToRequest, subnet: Subnet, nearest: Sequence[float
     return InputError(Option("max"), f"{limit} is impossible by the method {request.way}; the nearest is {bound}{few}")
 
 
-def kept_words(before: Architecture, after: Candidate) -> dict[str, str]:
+def kept_words(before: Architecture, after: SmallerVersion) -> dict[str, str]:
     """What a candidate kept of an architecture: every number that changed."""
     found = {} if after.arch.width == before.width else {"width": f"{after.arch.width} of {before.width}"}
     for name in ("embedding", "head"):
