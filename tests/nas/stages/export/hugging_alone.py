@@ -134,7 +134,7 @@ def main(folder, text):
         losses = fine_tuned(family, model, tokenizer)
         found[family]["losses"] = [losses[0], losses[-1]]
         assert losses[-1] < losses[0], losses
-    print(json.dumps(found))
+    print("\n" + json.dumps(found))  # a question about code has no end of line
 
 
 if __name__ == "__main__":
