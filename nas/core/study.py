@@ -87,7 +87,10 @@ class Study:
                                         f"{', '.join(names)}; restart with {Option('fresh')}")
         self._check(names)
         self.memory = optuna.create_study(directions=directions)
-        self.memory.add_trials(self._disk.get_trials(deepcopy=False))
+        try:
+            self.memory.add_trials(self._disk.get_trials(deepcopy=False))
+        except ValueError as error:  # Optuna checks what it would have written itself
+            raise InputError(str(path), f"is damaged ({error}); {REMEDY}") from None
 
     def _check(self, names: Sequence[str]) -> None:
         for trial in self._disk.get_trials(deepcopy=False):

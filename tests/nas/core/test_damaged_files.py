@@ -108,6 +108,13 @@ def test_a_damaged_journal(capsys, changes, says):
         assert says in refused(capsys, *command)
 
 
+def test_a_journal_that_lacks_the_end_of_a_trial(capsys):
+    path = Path("runs/a/study.journal")
+    write(path, path.read_text("utf-8").replace('"datetime_complete"', '"datetime_completex"', 1))
+    for command in (("report", "a"), ("pareto", "a"), ("search", "a")):
+        assert "study.journal: is damaged (`datetime_complete` is supposed to be set" in refused(capsys, *command)
+
+
 def test_a_journal_of_deep_or_endless_lines(capsys):
     before = Path("runs/a/study.journal").read_text("utf-8")
     for line, says in ((DEEP, "nested too deeply"), ('{"op_code": ' + "9" * 5000 + "}", "has 5,000 digits")):
