@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,10 @@ def plain_lm() -> Architecture:
 @pytest.mark.parametrize("family", ["lm", "encoder", "seq2seq"])
 def test_every_method_stays_within_the_limit_for_every_family(family: str, method: str, tmp_path: Path) -> None:
     space, pruned = small_subnets.space(family), 0
-    for seed in range(2):
-        arch = space.sample(random.Random(seed))
+    sampled = (space.sample(random.Random(seed)) for seed in range(100))
+    unshared = (arch for arch in sampled if all(len({layer.mixer_slot for layer in layers}) == len(layers)
+                                                for layers in arch.stacks.values()))
+    for seed, arch in enumerate(islice(unshared, 2)):
         subnet = imported(tmp_path / f"{seed}", Transformer(arch, seed=seed))
         limit = int(0.9 * count_params(arch))
         try:
