@@ -207,7 +207,7 @@ def retrain(
         help="Trainings at once on the cluster; default: as many as fit.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Retrain a subnet with distillation from the supernet, or fine-tune it for another task.
+    """Retrain a subnet with a teacher, or fine-tune it for a task.
 
     Ctrl-C stops it; rerun to resume.
 

@@ -129,7 +129,8 @@ def _same(run: Run, shipment: Shipment, request: ExportRequest, cases: Sequence[
     allowed = getattr(formats.get(request.format), "TOLERANCE", TOLERANCE)
     if not worst <= allowed:
         raise InputError(str(shipment.subnet.path),
-                         f"the exported {request.name} model differs by {worst:.1e} of the largest logit; "
+                         f"the exported {request.name} model differs from the plain model by {worst:.1e} of the "
+                         "largest logit; "
                          f"allowed: {allowed:g}; nothing is written")
     return {"largest_difference": worst, "tolerance": allowed}
 

@@ -155,7 +155,7 @@ def test_int8_that_is_too_bad_is_not_written(subnet, capsys, monkeypatch):
     monkeypatch.setattr(torch_export, "INT8", True)
     monkeypatch.setattr(torch_export, "load", lambda shipment, folder: lambda inputs: torch.randn(*inputs[0].shape, 40))
     says = refused(capsys, "export", "sub", *FORMAT, "--int8")
-    assert "allowed: 0.05 more" in says and not (subnet.path / "exports").exists()
+    assert "allowed increase: 0.05" in says and not (subnet.path / "exports").exists()
     assert nas(capsys, "export", "sub", *FORMAT, "--int8", "--max-loss-increase", "9")[0] == 0
     record = Subnet.open("sub").facts.exports["torch-export-int8"]
     assert record["loss"] > record["plain_loss"] and record["most_loss_increase"] == 9
