@@ -27,6 +27,8 @@ class Group(TyperGroup):
         params: list[Any] = super().get_params(ctx)
         for param in params:
             param.hidden = getattr(param, "hidden", False) or param.name == "show_completion"
+            if param.name == "install_completion":
+                param.help = "Install shell completion."
         return params
 
 

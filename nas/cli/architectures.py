@@ -27,7 +27,7 @@ def blocks(
                                                                                           "only.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the block kinds and the dims a space can give each.
+    """List the block kinds and their dims.
 
     Example: [cyan]nas blocks lsra[/cyan]
     """

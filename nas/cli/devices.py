@@ -40,16 +40,16 @@ def profile(
                                           help="A device (see nas devices) or a YAML file.")],
     space: Annotated[str | None, typer.Option(
         "--space", metavar="SPACE", autocompletion=_complete.spaces, show_default=False,
-        help="Search space to profile, or the folder of a run, whose data may have another vocabulary. Default: the "
-             "space profiled last.")] = None,
+        help="Search space to profile, or the folder of a run, whose data may change the vocabulary size. Default: "
+             "the space profiled last.")] = None,
     budget: Annotated[str, typer.Option(
         "--budget", metavar="TIME", help="Total time including compilation, such as 90s, 3m or 1h.")] = "3m",
     out: Annotated[str | None, typer.Option("--out", metavar="DIR", show_default=False,
                                             help="Folder of the profile; default runs/profiles/DEVICE.")] = None,
     phase: Annotated[list[str] | None, typer.Option(
         "--phase", metavar="PHASE", show_default=False,
-        help="prefill (whole sequences) or decode (one more token); repeatable. Default: as the device's file "
-             "says.")] = None,
+        help="prefill (whole sequences) or decode (one more token); repeatable. Default: those of the "
+             "device file.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Measure whole models and compare them with predictions; "
                                                         "exit code 1 if predictions are off.")] = False,
     n: Annotated[int, typer.Option("-n", metavar="N", min=4, help="Number of models that --check measures.")] = 50,

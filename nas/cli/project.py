@@ -17,8 +17,8 @@ def init(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write.")] = "pipeline.yaml",
     data: Annotated[list[str] | None, typer.Option(
         "--data", metavar="PATH|KEY=VALUE", show_default=False,
-        help="Training data: a file, a folder with train, valid and test, or twice for two parallel files. Format, "
-             "encoding and columns are detected; KEY=VALUE, as in nas train, overrides what is detected.")] = None,
+        help="Training data: a file, or a folder with train, valid and test; give it twice for two parallel files. "
+             "Format, encoding and columns are detected; KEY=VALUE, as in nas train, overrides them.")] = None,
     run: Annotated[str | None, typer.Option("--run", metavar="NAME", show_default=False,
                                             help="Name of the run; default: first.")] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="TASK", show_default=False,
@@ -47,7 +47,7 @@ def init(
     given = Given(tuple(paths), options, {key: value for key, value in answers.items() if value is not None})
     asking = Asking(screen(), yes)
     path = write_config(Path(file), asking.ask, given, asking.show)
-    show_text(f"wrote {path}; look at the plan with: nas run {path} --dry-run; start it with: nas run {path}")
+    show_text(f"wrote {path}; show the plan: nas run {path} --dry-run; start: nas run {path}")
 
 
 @app.command("run", rich_help_panel=ALL)
@@ -82,14 +82,14 @@ def run_command(
         show_result(plan_data(outcome) if as_json else plan_table(outcome))
     else:
         show_result(outcome.to_dict() if as_json else done_table(outcome))
-        console.print(f"report: {outcome.report}: open it in a browser; it needs no network", markup=False,
+        console.print(f"report: {outcome.report}: open it in a browser; it works offline", markup=False,
                       soft_wrap=True)
 
 
 @app.command(rich_help_panel=ALL)
 def watch(
     run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=_complete.runs, show_default=False,
-                                       help="A run, also one that another process is working on.")],
+                                       help="A run; another process may be working on it.")],
     once: Annotated[bool, typer.Option("--once", help="Print the current state and exit.")] = False,
 ) -> None:
     """Watch a run while it trains or searches.

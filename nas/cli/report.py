@@ -17,14 +17,13 @@ def report(
                                        help="A run, finished or not.")],
     out: Annotated[str | None, typer.Option(
         "--out", metavar="FILE", show_default=False,
-        help="The page; report.html in the run's folder by default. Pictures and tables go to a folder of the same "
-             "name beside it.")] = None,
+        help="HTML file to write; default: report.html in the run's folder. Plots and tables are written to a folder "
+             "of the same name beside it.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a page with the fronts and curves of a run.
+    """Write an HTML report of a run: fronts, models and curves.
 
-    It works without a network. Pictures of the fronts and tables of everything shown are written beside it. Nothing is
-    trained or measured.
+    It works offline. Plots of the fronts and tables of all data are written beside it. Nothing is trained or measured.
 
     Example: [cyan]nas report first[/cyan]
     """

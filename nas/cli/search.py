@@ -52,7 +52,8 @@ def search(
              "space; repeatable.")] = None,
     calibrate: Annotated[str | None, typer.Option(
         "--calibrate", metavar="RUN", autocompletion=_complete.runs, show_default=False,
-        help="Correct inherited losses with the trainings from scratch of nas rank in a run, usually the same one.")
+        help="Correct inherited losses with the architectures that nas rank trained from scratch in RUN, usually the "
+             "same run.")
         ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Archive an earlier search and start a new one.")] = False,
     ray: Annotated[str | None, typer.Option(

@@ -30,7 +30,7 @@ def import_model(
 ) -> None:
     """Import a pretrained model from the Hugging Face Hub as a subnet.
 
-    Outputs are compared with those of transformers, if it is installed. Known: BERT, MiniLM, RoBERTa, DistilBERT,
+    Outputs are compared with those of transformers, if it is installed. Supported: BERT, MiniLM, RoBERTa, DistilBERT,
     ELECTRA, ALBERT, GPT-2, Llama, SmolLM, Mistral, Qwen2, Qwen3, T5, BART, Marian.
 
     Example: [cyan]nas import ./all-MiniLM-L6-v2[/cyan]
@@ -60,7 +60,8 @@ def space_from(
         "--classes", metavar="N", show_default=False,
         help="Replace the head of an encoder by a new classifier with N classes.")] = None,
     uniform: Annotated[bool, typer.Option(
-        "--uniform", help="All layers of an architecture are alike, as stock classes of transformers need.")] = False,
+        "--uniform", help="Give all layers of an architecture the same dims, as stock classes of transformers "
+                          "require.")] = False,
     as_json: Json = False,
 ) -> None:
     """Write a search space around a model.
@@ -85,25 +86,25 @@ def prune_to(
         help="Limit, such as latency:cpu=12ms or params=5M; repeatable.")] = None,
     method: Annotated[str | None, typer.Option(
         "--method", metavar="METHOD", show_default=False,
-        help="uniform: all widths, heads and feed-forwards by one factor; layers: whole layers, those that remain "
-             "spread evenly; importance: the least important feed-forward channels and heads of all layers first. "
+        help="uniform: shrink all widths, heads and feed-forwards by one factor; layers: remove whole layers, evenly "
+             "spread; importance: remove the least important feed-forward channels and heads of all layers first. "
              "Default uniform.")] = None,
     layers: Annotated[list[str] | None, typer.Option(
         "--layers", metavar="N,N,...", show_default=False,
-        help="Layers to keep, counted from 0, such as 0,2,5; of a model with two stacks encoder=0,2, "
-             "repeatable.")] = None,
+        help="Layers to keep, counted from 0, such as 0,2,5; for a model with two stacks, "
+             "encoder=0,2; repeatable.")] = None,
     score: Annotated[str | None, typer.Option(
         "--score", metavar="SCORE", show_default=False,
-        help="Importance of channels and heads: activation (mean magnitude) or taylor (change of the loss to first "
-             "order). Default taylor for the method importance, else activation.")] = None,
+        help="Importance of channels and heads: activation (mean magnitude) or taylor (first-order change of the "
+             "loss). Default taylor for the method importance, else activation.")] = None,
     out: Annotated[str | None, typer.Option("--out", metavar="DIR", show_default=False,
                                             help="Folder of the new subnet; default SUBNET-METHOD.")] = None,
     as_json: Json = False,
 ) -> None:
     """Prune a subnet to a limit without a search.
 
-    These are the baselines of a search: the result is the largest version by the method that is within all limits. It
-    is a subnet, which can be retrained.
+    The methods are baselines for a search. The result is the largest model that the method produces within all limits;
+    it is a subnet, which can be retrained.
 
     Example: [cyan]nas prune-to imported/minilm --max latency:cpu-onnxruntime=4ms --method layers[/cyan]
     """
@@ -209,7 +210,7 @@ def retrain(
 ) -> None:
     """Retrain a subnet with a teacher, or fine-tune it for a task.
 
-    Ctrl-C stops it; rerun to resume.
+    The teacher is the supernet by default. Ctrl-C stops it; rerun to resume.
 
     Example: [cyan]nas retrain first/7b9f --distill logits,features --set steps=500[/cyan]
     Example: [cyan]nas retrain imported/minilm --task classification --data train=reviews.tsv[/cyan]
@@ -286,7 +287,7 @@ def export(
         "--max-loss-increase", metavar="NATS", min=0.0, show_default=False,
         help="Largest increase of the validation loss allowed with --int8; default 0.05.")] = None,
     no_decoder: Annotated[bool, typer.Option(
-        "--no-decoder", help="Leave out the decoder with its cache, for models that cannot decode token by token.",
+        "--no-decoder", help="Export no decoder with a cache; for models that cannot decode token by token.",
     )] = False,
     as_json: Json = False,
 ) -> None:
@@ -313,7 +314,7 @@ def export(
 def measure(
     names: Annotated[list[str], typer.Argument(
         metavar="SUBNET|RUN...", autocompletion=_complete.runs_and_subnets, show_default=False,
-        help="Folders of subnets, or RUN/KEY with the beginning of a key; a run stands for all its subnets.")],
+        help="Folders of subnets, or RUN/KEY with the beginning of a key; a run means all its subnets.")],
     devices: Annotated[list[str], typer.Option(
         "--device", metavar="DEVICE", autocompletion=_complete.devices, show_default=False,
         help="Profiled device, or the folder of a profile; repeatable.")],

@@ -10,9 +10,9 @@ from nas.core.measures import Limit, parse_limits
 from search_spaces import Architecture, InputError
 from search_spaces.errors import Option
 
-METHODS = {"uniform": "all widths, heads and feed-forwards by one factor",
-           "layers": "whole layers, those that remain spread evenly (LayerDrop)",
-           "importance": "the least important feed-forward channels and heads of all layers first"}
+METHODS = {"uniform": "shrink all widths, heads and feed-forwards by one factor",
+           "layers": "remove whole layers, evenly spread (LayerDrop)",
+           "importance": "remove the least important feed-forward channels and heads of all layers first"}
 SCORES = ("activation", "taylor")
 
 

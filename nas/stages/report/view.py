@@ -10,7 +10,7 @@ from nas.stages.report.run import ReportResult
 
 def report_table(result: ReportResult) -> RenderableType:
     """The files of a report."""
-    lines = [f"{result.page}: open it in a browser; it needs no network"]
+    lines = [f"{result.page}: open it in a browser; it works offline"]
     if result.files:
         lines.append(f"{result.files[0].parent}: {len(result.files)} pictures and tables")
     return Text("\n".join(lines), no_wrap=True, overflow="ignore")
