@@ -46,7 +46,7 @@ def data_of(paths: Sequence[str], options: Mapping[str, str], task: str | None, 
     if "pattern" in options or "format" in options:
         kept = {key: value for key, value in kept.items() if key in SPLITS or key == "encoding"}
     say(detected)
-    name = task or _task(detected, ask)
+    name = task or _task(detected, ask, options)
     picked = {**kept, **_columns(detected, tasks.get(name), ask, options), **options}
     checked, notes = _checked(tasks.get(name), picked, options)
     say(Guess("", name, checked, notes=notes))
@@ -57,8 +57,12 @@ def _is_there(path: str) -> bool:
     return Path(path).expanduser().exists()
 
 
-def _task(detected: Guess, ask: Answer) -> str:
-    """The task; asks if the columns are ambiguous."""
+def _task(detected: Guess, ask: Answer, options: Mapping[str, str]) -> str:
+    """The task; asks if the columns are ambiguous. One that has the columns the user named, if any has."""
+    named = {role for name in tasks.names() for role in tasks.get(name).roles} & set(options)
+    having = [name for name in tasks.names() if named <= set(tasks.get(name).roles)]
+    if having and detected.task not in having:
+        return having[0]
     fitting = tuple(name for name in tasks.names() if set(tasks.get(name).roles) <= set(detected.picks))
     if detected.task in fitting and len(fitting) > 1 and len(detected.columns) > 1:
         return ask("task", "Task?", detected.task, fitting)
@@ -90,7 +94,7 @@ def _checked(task: Task, data: dict[str, str], options: Mapping[str, str]) -> tu
     notes = [f"{split}: {data[split]}, found next to it" for split in SPLITS[1:]
              if split in data and split not in options]
     columns = [f"{role} is {data[role]!r}" for role in task.roles if role in data]
-    notes += [f"task {task.name}; {', '.join(columns)}"] if columns else []
+    notes += [f"task {task.name}{'; ' if columns else ''}{', '.join(columns)}"]
     try:
         task.check_data(data)
         return data, tuple(notes)

@@ -18,6 +18,7 @@ from nas.core.subnet import Subnet
 from nas.pipeline.config import DevicePart, ExportPart, PickPart, PipelineConfig
 from nas.stages.export.request import ExportRequest
 from nas.stages.profile.profiling import conditions_of
+from nas.stages.profile.request import LEAST_CHECKED
 from nas.stages.retrain.config import make_config
 from nas.stages.search import samplers
 from nas.stages.search.suggestions import named
@@ -104,6 +105,8 @@ def _usable(key: str, part: DevicePart, device: Device) -> Iterator[Fault]:
     if device.estimated and part.check:
         yield Fault(f"{key}.check", f"is {part.check}, and {part.device} is estimated from a specification: there is "
                                     "nothing to compare with; set it to 0")
+    elif 0 < part.check < LEAST_CHECKED:
+        yield Fault(f"{key}.check", f"{part.check} is not allowed; allowed: {LEAST_CHECKED} or more, or 0 for no check")
 
 
 def _conditions(config: PipelineConfig) -> Iterator[Fault]:

@@ -23,7 +23,7 @@ class DevicePart(_Part):
 
     device: str = Field(description="a shipped device (see nas devices) or a YAML file")
     budget: str = Field("3m", description="time budget of the whole profile, compiling included")
-    check: int = Field(0, ge=0, description="number of whole models to compare predictions with; 0: none")
+    check: int = Field(0, ge=0, description="number of whole models to compare predictions with: 4 or more; 0: none")
 
 
 class PickPart(_Part):

@@ -21,14 +21,14 @@ from nas.stages.devices.run import run as list_devices
 from nas.tasks.base import Task
 from nas.tasks.guessing import Guess
 from search_spaces import InputError, load_space, shipped_spaces
-from search_spaces.errors import Command
+from search_spaces.errors import Command, Option, Setting
 
 TEMPLATE = """\
 # A whole search for efficient Transformers: nas run {file}
 # {dry_run} prints the plan and estimated times. Rerun the command to resume.
 schema_version: 1
-run: {run}                    # everything goes to {folder}
-space: {space}                # nas spaces lists them; or your own YAML file
+run: {run:<24} # everything goes to {folder}
+space: {space:<22} # nas spaces lists them; or your own YAML file
 task: {task}
 {data}
 
@@ -40,8 +40,8 @@ training:                     # nas settings lists all of them
 
 devices:                      # nas devices lists them; each is profiled, and is an objective of the search
   - device: {device}
-    budget: {budget}                # for the whole profile, including compilation; a longer one is more precise
-    check: 0                  # number of unseen models to measure, to check predictions
+    budget: {budget:<17} # for the whole profile, including compilation; a longer one is more precise
+    check: 0                  # number of unseen models to measure, to check predictions: 4 or more
 
 search:
   trials: {trials}
@@ -76,6 +76,7 @@ class Question:
         allowed: the offered answers; others that pass the check are accepted, too.
         check: raises InputError for an invalid answer.
         note: information to print before the question.
+        guessed: the default is guessed from the data; the answer is an option of the data.
     """
 
     key: str
@@ -84,6 +85,12 @@ class Question:
     allowed: tuple[str, ...] = ()
     check: Callable[[str], object] = str
     note: str = ""
+    guessed: bool = False
+
+    @property
+    def option(self) -> str:
+        """The option of the command line that answers the question."""
+        return str(Setting("data", self.key, "NAME") if self.guessed else Option(self.key))
 
 
 Ask = Callable[[Question], str]
@@ -118,7 +125,7 @@ def write_config(path: Path, ask: Ask, given: Given = Given(), say: Callable[[Gu
 
     run = answer(Question("run", "Name of the run?", "first", check=folder_of_run))
     asking: Answer = lambda key, text, default, allowed: answer(Question(  # noqa: E731
-        key, text, default, allowed, lambda value: _one_of(key, value, allowed)))
+        key, text, default, allowed, lambda value: _one_of(key, value, allowed), guessed=key != "task"))
     detected = Guess("", "", {})
     if given.paths or given.data:
         detected = data_of(given.paths, given.data, given.answers.get("task"), asking, say)

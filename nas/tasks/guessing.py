@@ -22,7 +22,9 @@ CONSISTENT = 0.98
 """The share of rows that have to have the same number of columns."""
 MOST_CONTROL = 0.01
 """The share of control characters above which a file is not text."""
-_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
+MOSTLY = 0.9
+"""The share of rows that have to have a label in a column of labels."""
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 DELIMITERS = {"tsv": "\t;,|", "csv": ",;\t|"}
 LABELLED = (
     ("COARSE:fine text", r"[^\s:]+:\S+ .+", r"(?P<label>[^\s:]+):\S+ (?P<text>.*)"),
@@ -172,7 +174,10 @@ def _single(path: str) -> Guess:
 
 
 def _encoding(path: str) -> str:
-    """utf-8 where the file is that, utf-16 where it says so, and otherwise latin-1."""
+    """utf-8 if it is valid, utf-16 with a byte-order mark, and otherwise cp1252 or latin-1.
+
+    They differ in bytes that are quotes, dashes and the euro sign in cp1252 and control characters in latin-1.
+    """
     try:
         raw = Path(path).expanduser().read_bytes()
         raw = gzip.decompress(raw) if path.endswith(".gz") else raw
@@ -180,12 +185,21 @@ def _encoding(path: str) -> str:
     except UnicodeDecodeError:
         if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
             return "utf-16"
-        if len(_CONTROL.findall(raw)) > MOST_CONTROL * len(raw):
+        encoding = "cp1252" if re.search(rb"[\x80-\x9f]", raw) and _is_valid(raw, "cp1252") else "latin-1"
+        if len(_CONTROL.findall(raw.decode(encoding))) > MOST_CONTROL * len(raw):
             raise InputError(path, "is not text: it contains many control characters") from None
-        return "latin-1"
+        return encoding
     except (OSError, EOFError):
         read_text(path)  # says what is wrong
     return "utf-8"
+
+
+def _is_valid(raw: bytes, encoding: str) -> bool:
+    try:
+        raw.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _ending(path: str) -> str:
@@ -305,13 +319,15 @@ def _with_columns(says: str, columns: Row, rows: list[Row], data: dict[str, str]
 
 
 def _labels(cells: dict[str, list[str]]) -> list[str]:
-    """Columns with few repeated values, most likely first."""
+    """Columns with few repeated values, most likely first; one with empty cells only if no other column fits."""
     def likely(name: str) -> tuple[bool, bool, int]:
-        return not _is_named("label", name), not all(map(_is_number, cells[name])), len(set(cells[name]))
+        return not _is_named("label", name), not all(map(_is_number, filled[name])), len(set(filled[name]))
 
-    few = [name for name, values in cells.items() if all(value.strip() for value in values)
+    filled = {name: [value for value in values if value.strip()] for name, values in cells.items()}
+    few = [name for name, values in filled.items() if len(values) >= MOSTLY * len(cells[name])
            and 2 <= len(set(values)) <= min(MOST_CLASSES, len(values) // 2)]
-    return sorted(few, key=likely)
+    whole = [name for name in few if len(filled[name]) == len(cells[name])]
+    return sorted(whole or few, key=likely)
 
 
 def _is_named(role: str, name: str) -> bool:

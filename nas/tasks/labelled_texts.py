@@ -59,7 +59,8 @@ class LabelledTexts(Task):
         """The rows without spaces around them. Raises InputError if a row has no label."""
         n = sum(not row[1].strip() for row in rows)
         if n:
-            raise InputError(WHERE, [Fault("label", f"{n:,} of {len(rows):,} rows of {split} have no label")])
+            says = f"{n:,} of {len(rows):,} rows of {split} have no label; remove them, or choose another column"
+            raise InputError(WHERE, [Fault("label", says)])
         return [tuple(cell.strip() for cell in row) for row in rows]
 
     def texts(self, rows: list[Row]) -> Iterator[str]:

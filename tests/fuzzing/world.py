@@ -26,7 +26,7 @@ task: lm
 data: {train: text.txt, vocab_size: '60'}
 training: {steps: 3, batch_size: 2, device: cpu, lr: 0.01}
 devices:
-  - {device: made-up.yaml, budget: 10s, check: 2}
+  - {device: made-up.yaml, budget: 10s, check: 4}
 search: {trials: 5, limit: 4, sampler: random, warm_start: [a], max: [params=50k]}
 pick:
   - {max: [params=50k]}

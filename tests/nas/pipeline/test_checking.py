@@ -96,6 +96,7 @@ def test_wrong_settings_are_named_as_in_the_file_and_all_at_once() -> None:
     (("pick:", "export: [{format: onx}]\npick:"), "export.0.format", "did you mean onnx?"),
     (("pick:", "devices: [{device: cpu, budget: soon}]\npick:"), "devices.0.budget", "'soon' is not allowed"),
     (("pick:", "devices: [{device: a100-estimated, check: 3}]\npick:"), "devices.0.check", "set it to 0"),
+    (("pick:", "devices: [{device: cpu, check: 2}]\npick:"), "devices.0.check", "2 is not allowed; allowed: 4 or more"),
     (("vocab_size: '60'", "colour: red"), "data.colour", "unknown; allowed: train"),
     (("train: text.txt", "train: text.txt, valid: ."), "data.valid", ".: is a folder; give a file in it"),
     (("task: lm", "task: translation"), "task", "needs a space of the family seq2seq"),

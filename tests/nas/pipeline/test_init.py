@@ -97,6 +97,7 @@ FORMS = {
     "plain.txt": ("\n".join(TEXTS), "lm", {}),
     "plain.txt.gz": ("\n".join(TEXTS), "lm", {}),
     "caf.txt": ("\n".join(f"caf\xe9 {text}" for text in TEXTS), "lm", {"encoding": "latin-1"}),
+    "windows.txt": ("\n".join(f"\u201e{text}\u201c \u2013 5 \u20ac" for text in TEXTS), "lm", {"encoding": "cp1252"}),
     "named.tsv": ("sentence\tlabel\n" + "\n".join(f"{text}\t{i % 3}" for i, text in enumerate(TEXTS)),
                   "classification", {"text": "sentence", "label": "label"}),
     "bare.tsv": ("\n".join(f"gj{i}\t{i % 2}\t\t{text} indeed" for i, text in enumerate(TEXTS)), "classification",
@@ -127,6 +128,7 @@ def test_a_file_is_understood_without_a_question(name: str, capsys: Any) -> None
     found["data"].pop("vocab_size")
     assert (found["task"], found["data"]) == (task, {"train": name, **expected})
     assert WORDS[0] in found["out"], "the first rows are shown"
+    assert f"task {task}" in found["out"]
 
 
 @pytest.mark.parametrize(("files", "given", "expected"), [
@@ -156,6 +158,31 @@ def test_what_is_open_is_asked(answers: list[str], capsys: Any) -> None:
     found = made(capsys, "--data", "two.tsv")
     assert found["data"]["text"] == "title" and found["data"]["label"] == "class"
     assert "'fridge' is not allowed; allowed: body, label, class" in found["out"]
+
+
+def test_a_default_that_is_a_guess_is_named_with_its_alternatives(capsys: Any) -> None:
+    write("two.csv", "id;Quelle;Urteil;Kommentar\n" + "\n".join(f"{i};q{i % 2};u{i % 3};{text} or so it was"
+                                                                for i, text in enumerate(TEXTS)))
+    found = made(capsys, "--data", "two.csv")
+    assert found["data"]["label"] == "Quelle"
+    assert ("Which column is the label? Assumed: Quelle; for another (id, Urteil) give --data label=NAME"
+            in " ".join(found["out"].split()))
+
+
+@pytest.mark.parametrize("argv", [(), ("--data", "label=Urteil")])
+def test_a_column_of_labels_may_not_have_empty_cells(argv: tuple[str, ...], capsys: Any) -> None:
+    write("gaps.csv", "Kommentar,Urteil\n" + "\n".join(f"{text} or so it was,{f'u{i % 3}' if i % 20 else ''}"
+                                                       for i, text in enumerate(TEXTS)))
+    says = refused(capsys, "init", "made.yaml", "--data", "gaps.csv", *argv)
+    assert "rows of train have no label; remove them, or choose another column" in says
+
+
+def test_named_columns_decide_the_task(capsys: Any) -> None:
+    write("many.csv", "body,kind\n" + "\n".join(f"{text} or so it was,k{i % 40}" for i, text in enumerate(TEXTS)))
+    assert made(capsys, "--data", "many.csv")["task"] == "lm"
+    Path("made.yaml").unlink()
+    found = made(capsys, "--data", "many.csv", "--data", "label=kind")
+    assert (found["task"], found["data"]["label"]) == ("classification", "kind")
 
 
 def test_options_answer_every_question(capsys: Any) -> None:
