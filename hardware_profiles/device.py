@@ -34,7 +34,8 @@ class TimingSettings(_DeviceModel):
     tolerance: float = Field(0.01, gt=0, lt=1, description="stop timing a workload at this relative half-width of "
                                                            "its confidence interval")
     calibration: int = Field(16, ge=4, description="number of whole models that calibrate the sum of unit latencies")
-    whole_samples: int = Field(3, ge=1, le=100, description="samples per round of each calibration model; of units one")
+    whole_samples: int = Field(3, ge=1, le=100, description="samples per round of each calibration model; "
+                                                            "units have one")
     memory: bool = Field(True, description="whether to measure the peak memory of models as well")
 
 

@@ -177,9 +177,9 @@ def differences(stored: Stored, today: Mapping[str, str], device: Device) -> lis
     for name, now in today.items():
         before = stored.recorded.get(name)
         if before is not None and before != now:
-            lines.append(f"measured with {name} {before}, this is {now}")
+            lines.append(f"measured with {name} {before}; here it is {now}")
     for name in ("runtime", "threads", "precision", "batch"):
         before, now = getattr(stored.device, name), getattr(device, name)
         if before != now:
-            lines.append(f"measured with {name} {before}, the device file says {now}")
+            lines.append(f"measured with {name} {before}; the device file has {now}")
     return lines

@@ -96,7 +96,7 @@ def declarations(folder: str, group: str, declaration: type[Declared],
     for owner, where, namespaces in sources:
         for value in _declared(namespaces, declaration):
             if by_name.setdefault(value.name, value) is not value:
-                message = f"declares the kind {value.name!r}, which {owners[value.name]!r} declares already"
+                message = f"declares the kind {value.name!r}, which {owners[value.name]!r} already declares"
                 raise InputError(where, message)
             owners.setdefault(value.name, owner)
             wrong = list(faults(value))

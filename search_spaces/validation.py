@@ -60,7 +60,7 @@ def _plain_faults(arch: Architecture) -> Iterator[Fault]:
             yield Fault(name, f"{shown(getattr(arch, name))} is not allowed; allowed: true or false")
     yield from _eps_faults(arch)
     if arch.family != "seq2seq" and arch.share_inputs is False:
-        yield Fault("share_inputs", "false is for seq2seq only")
+        yield Fault("share_inputs", "false is allowed for seq2seq only")
     if arch.residual in words["residual"] and arch.placement in PLACEMENTS:
         settings = {"placement": arch.placement, "residual": arch.residual}
         canonical = residuals.canonical_settings(settings)

@@ -102,7 +102,8 @@ class BundleTransport(Base):
         for line in lines:
             strange = sorted({name for name, _ in line.get("seconds", ())} - known)
             if strange:
-                raise InputError(where, f"round {line['round']} times {strange[0]!r}, which is not part of this job")
+                raise InputError(where, f"round {line['round']} has a time of {strange[0]!r}, which is not part of "
+                                        "this job")
         if not any("seconds" in line for line in lines):
             raise InputError(where, "contains no finished round; run `python3 measure.py .` on the device until it "
                                     "ends")

@@ -66,7 +66,7 @@ def stack_line(name: str, layers: tuple[Layer, ...], n_slots: int | None) -> str
     used = set(mixers) | set(ffns)
     idle = [str(slot) for slot in range(n_slots or max(used) + 1) if slot not in used]
     if idle:
-        parts.append(f"slots no layer uses: {', '.join(idle)}")
+        parts.append(f"unused slots: {', '.join(idle)}")
     return "; ".join(parts)
 
 

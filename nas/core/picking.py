@@ -116,12 +116,12 @@ def _unmet(entries: Sequence[FrontEntry], limits: Sequence[Limit]) -> list[Fault
     problem = f"none of the {len(entries):,} evaluated architectures has"
     alone = [limit for limit, value in reached.items() if not limit.holds(value)]
     if alone:
-        return [Fault("", f"{problem} {limit}; the nearest takes {_bound(limit, reached[limit])}") for limit in alone]
+        return [Fault("", f"{problem} {limit}; the nearest needs {_bound(limit, reached[limit])}") for limit in alone]
     nearest = min(entries, key=lambda entry: max(limit.excess(entry.value(limit.measure)) for limit in limits))
     missed = [limit for limit in limits if not limit.holds(nearest.value(limit.measure))]
     takes = " ".join(_bound(limit, nearest.value(limit.measure)) for limit in missed)
     wanted = " and ".join(map(str, limits))
-    return [Fault("", f"{problem} {wanted}; the nearest, {nearest.arch.key[:12]}, takes {takes}")]
+    return [Fault("", f"{problem} {wanted}; the nearest, {nearest.arch.key[:12]}, needs {takes}")]
 
 
 def _option(limit: Limit) -> Option:

@@ -52,9 +52,9 @@ class Nodes:
 
     def _tell(self, node: dict[str, Any], left: int) -> None:
         name, address = node.get("NodeManagerHostname"), node.get("NodeManagerAddress")
-        why = " ".join(str(node.get("DeathReasonMessage") or "its Ray process is not running any more").split())[:200]
+        why = " ".join(str(node.get("DeathReasonMessage") or "its Ray process no longer runs").split())[:200]
         message = (f"the machine {name} ({address}, node {node['NodeID'][:8]}) left the Ray cluster during "
-                   f"{self.stage}: {why}; its work is repeated on other machines; machines left: {left}")
+                   f"{self.stage}: {why}; its work is repeated on other machines; remaining machines: {left}")
         event = {"schema_version": 1, "time": datetime.now().astimezone().isoformat(timespec="seconds"),
                  "kind": "node_left", "stage": self.stage, "says": message}
         with suppress(OSError), (self.folder / EVENTS).open("a", encoding="utf-8") as file:

@@ -93,7 +93,7 @@ class RunDir:
                                              "choose another name")
         others = sorted(path.name for path in self.path.glob("*") if path.name != ".lock")
         if others:
-            raise InputError(str(self.path), f"holds other files ({', '.join(others[:3])}); choose another name")
+            raise InputError(str(self.path), f"contains other files ({', '.join(others[:3])}); choose another name")
 
     @classmethod
     def open(cls, name: str) -> RunDir:

@@ -83,7 +83,7 @@ class Study:
                 self._disk.set_metric_names(list(names))
         known = self._disk.metric_names
         if known != list(names) or self._disk.directions != directions:
-            raise InputError(str(path), f"is a search for {', '.join(map(str, known or ()))}, not for "
+            raise InputError(str(path), f"has the objectives {', '.join(map(str, known or ()))}, not "
                                         f"{', '.join(names)}; restart with {Option('fresh')}")
         self._check(names)
         self.memory = optuna.create_study(directions=directions)

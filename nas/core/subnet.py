@@ -136,7 +136,7 @@ class Subnet:
         arch = load_architecture(path)
         facts = checked(SubnetFacts, read_json(path / FACTS, REMEDY), str(path / FACTS), REMEDY)
         if arch.key != facts.key:
-            raise InputError(str(path / ARCHITECTURE), f"is the architecture {arch.key[:12]}, but {FACTS} is of "
+            raise InputError(str(path / ARCHITECTURE), f"is the architecture {arch.key[:12]}, but {FACTS} belongs to "
                                                        f"{facts.key[:12]}; {REMEDY}")
         return cls(path, arch, facts)
 
@@ -178,7 +178,7 @@ class Subnet:
         run = self.run()
         prepared = prepare(run)
         if prepared.tokenizer.get_vocab() != self.tokenizer().get_vocab():
-            raise InputError(str(self.path), f"has another vocabulary than the data of {run.path}; use it with its "
+            raise InputError(str(self.path), f"has a different vocabulary than the data of {run.path}; use it with its "
                                              f"own run, {self.facts.run}")
         return prepared
 

@@ -33,7 +33,7 @@ def with_steps(settings: Mapping[str, Any], space: str | SearchSpace | None,
     if not set(given) & set(BUDGETS):
         return rest
     if len(given) > 1:
-        raise _fault(given[-1], f"is another way to give {given[0]}; give one of them")
+        raise _fault(given[-1], f"cannot be combined with {given[0]}: both set the length of the training; give one")
     assert space is not None, "a new run has a space"
     name, recipe = given[0], make_recipe(rest, base)
     amount = _parse(name, settings[name])

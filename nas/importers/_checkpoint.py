@@ -42,11 +42,11 @@ class Checkpoint:
                                           "the "
                                           "name of a model on the Hugging Face Hub")
         if not (folder / CONFIG).is_file():
-            raise InputError(str(folder), f"holds no {CONFIG}; a pretrained model has one")
+            raise InputError(str(folder), f"contains no {CONFIG}, which every pretrained model has")
         config = read_table(folder / CONFIG)
         if config.get("quantization_config"):
             raise InputError(str(folder / CONFIG), [Fault("quantization_config", (
-                "quantised weights are not supported; take the model in float32, float16 or bfloat16"))])
+                "quantised weights are not supported; use the model in float32, float16 or bfloat16"))])
         return cls(folder, config, _tensors(folder, config))
 
     @cached_property
@@ -63,10 +63,10 @@ class Checkpoint:
         except (SafetensorError, OSError) as error:
             raise InputError(str(path), f"is damaged ({error}); download it again") from None
         if not found.is_floating_point():
-            raise InputError(str(path), [Fault(name, f"has the type {found.dtype}; supported: floating numbers")])
+            raise InputError(str(path), [Fault(name, f"has the type {found.dtype}; supported: floating-point numbers")])
         found = found.to(torch.float32)
         if not bool(found.isfinite().all()):
-            raise InputError(str(path), [Fault(name, "holds numbers that are not finite")])
+            raise InputError(str(path), [Fault(name, "contains numbers that are not finite")])
         return found
 
     def tokenizer_text(self) -> str:
@@ -75,7 +75,7 @@ class Checkpoint:
         if not path.is_file():
             name = shown(str(self.folder))
             raise InputError(str(self.folder), (
-                f"holds no {TOKENIZER}; write it with: python -c \"from transformers import AutoTokenizer as T; "
+                f"contains no {TOKENIZER}; write it with: python -c \"from transformers import AutoTokenizer as T; "
                 f"T.from_pretrained({name}).save_pretrained({name})\""))
         return read_text(path)
 
@@ -107,7 +107,8 @@ def _tensors(folder: Path, config: Mapping[str, Any]) -> dict[str, tuple[Path, s
             raise InputError(str(path), f"is damaged ({error}); download it again") from None
     absent = sorted(listed - {name for _, name in found.values()})
     if absent:
-        raise InputError(str(folder / INDEX), [Fault(name, "is listed, but in none of the files") for name in absent])
+        raise InputError(str(folder / INDEX), [Fault(name, "is listed here, but is in none of the files")
+                                               for name in absent])
     return found
 
 
@@ -120,7 +121,7 @@ def _today(name: str) -> str:
 def _no_weights(folder: Path, config: Mapping[str, Any]) -> InputError:
     pickled = next((path for pattern in PICKLED for path in sorted(folder.glob(pattern))), None)
     if pickled is None:
-        return InputError(str(folder), f"holds no weights: neither {WEIGHTS} nor {INDEX}")
+        return InputError(str(folder), f"contains no weights: neither {WEIGHTS} nor {INDEX}")
     named = config.get("architectures")
     cls = named[0] if isinstance(named, list) and named and re.fullmatch(r"\w+", str(named[0])) else "AutoModel"
     name = shown(str(folder))

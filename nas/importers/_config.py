@@ -81,7 +81,7 @@ class PretrainedSettings:
     def shorter(self, name: str, wanted: int | None, longest: int) -> int:
         """The context: as wanted, at most what the model has. Raises InputError."""
         if wanted is not None and wanted > longest:
-            raise self.fault(name, f"the model reads {longest:,} tokens at most, a context of {wanted:,} was requested")
+            raise self.fault(name, f"the longest context is {longest:,} tokens, requested: {wanted:,}")
         return wanted or longest
 
     def head(self, wanted: str | None, by_ending: Mapping[str, str], possible: Sequence[str]) -> str:

@@ -88,8 +88,8 @@ def _fill(model: Transformer, checkpoint: Checkpoint, stock: StockModel) -> None
         shapes = [tuple(wanted[name].shape) for name in link.ours]
         if [tuple(part.shape) for part in parts] != shapes:
             expected = " and ".join(map(str, dict.fromkeys(shapes)))
-            faults.append(Fault(link.theirs, f"has the shape {tuple(theirs.shape)}, which contradicts {CONFIG}: it "
-                                             f"would give {expected}"))
+            faults.append(Fault(link.theirs, f"has the shape {tuple(theirs.shape)}, but {CONFIG} requires "
+                                             f"{expected}"))
             continue
         for name, part in zip(link.ours, parts):
             wanted[name].copy_(part)

@@ -20,7 +20,7 @@ def registry() -> dict[str, Importer]:
         plugins.check_holds(plugin, ("IMPORTER",), "importer")
         declared = plugin.module.IMPORTER
         if found.setdefault(declared.name, declared) is not declared:
-            raise InputError(plugin.where, f"there is an importer {declared.name} already")
+            raise InputError(plugin.where, f"an importer {declared.name} already exists; rename it")
         faults = list(_faults(declared, owners))
         if faults:
             raise InputError(plugin.where, faults)
@@ -30,7 +30,7 @@ def registry() -> dict[str, Importer]:
 def _faults(declared: Importer, owners: dict[str, str]) -> Iterable[Fault]:
     for each in declared.model_types:
         if owners.setdefault(each, declared.name) != declared.name:
-            yield Fault(declared.name, f"declares the model_type {each!r}, which {owners[each]} declares already")
+            yield Fault(declared.name, f"declares the model_type {each!r}, which {owners[each]} already declares")
 
 
 def by_model_type(model_type: object, where: str) -> Importer:
@@ -39,5 +39,5 @@ def by_model_type(model_type: object, where: str) -> Importer:
     if isinstance(model_type, str) and model_type in known:
         return known[model_type]
     hint = did_you_mean(model_type, known) if isinstance(model_type, str) else ""
-    raise InputError(where, [Fault("model_type", f"{shown(model_type)} is not known; known: "
+    raise InputError(where, [Fault("model_type", f"{shown(model_type)} is not supported; supported: "
                                                  f"{', '.join(sorted(known))}{hint}")])

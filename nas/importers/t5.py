@@ -89,7 +89,7 @@ def _feed_forward(config: PretrainedSettings, default: str) -> tuple[bool, str]:
     activation = "gelu_new" if value == "gated-gelu" else last or first
     if activation not in ACTIVATIONS or (last and first != "gated"):
         raise config.fault("feed_forward_proj", f"{shown(value)} is not supported; supported: "
-                                                f"{', '.join(ACTIVATIONS)}, each also with gated- before it")
+                                                f"{', '.join(ACTIVATIONS)}, each also with the prefix gated-")
     return bool(last), ACTIVATIONS[activation]
 
 

@@ -50,7 +50,7 @@ def _bytes(path: str) -> bytes:
         raw = Path(path).expanduser().read_bytes()
         return gzip.decompress(raw) if path.endswith(".gz") else raw
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(path, f"is not a whole gzip file: {error}") from None
+        raise InputError(path, f"is not a complete gzip file: {error}") from None
     except FileNotFoundError:
         raise InputError(path, "no such file") from None
     except OSError as error:

@@ -58,7 +58,7 @@ class _Compiler:
                 self.faults.append(Fault(name, "is missing" if name in wanted else f"family {file.family} has none"))
                 self.shapeless |= name in wanted
         if file.family != "seq2seq" and False in file.share_inputs:
-            self.faults.append(Fault("share_inputs", "false is for the family seq2seq only"))
+            self.faults.append(Fault("share_inputs", "false is allowed for the family seq2seq only"))
         settings = self._settings()
         embedding = self._part("embedding", "embedding", "embedding", file.embedding, None)
         head = self._part("head", "head", "head", file.head, None)
@@ -148,7 +148,7 @@ class _Compiler:
                             for layer_name, parts in families.items() if "between" in parts]
         chosen = file.choose if file.choose is not None else list(families)
         family = self._gene(f"{name}.choose", f"{name}.{{slot}}.layer", chosen, file.slots)
-        self._known(f"{name}.choose", family, list(families), "layer families")
+        self._known(f"{name}.choose", family, list(families), "layer types")
         before = len(self.faults)
         keep, depth, at_least = self._depth(name, file)
         self.shapeless |= len(self.faults) > before

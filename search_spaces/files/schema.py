@@ -64,7 +64,7 @@ class ScalingFile(_Keys):
 
 
 class LayerFile(_Keys):
-    """One layer family: which blocks its parts may be."""
+    """One layer type: which blocks its parts may be."""
 
     mixer: PartFile = Field(description="a table of mixer kinds and their dims")
     ffn: PartFile = Field(description="a table of feed-forward kinds and their dims")
@@ -78,9 +78,9 @@ class StackFile(_Keys):
     slots: Annotated[int, Field(strict=True, ge=1, le=MOST_SLOTS)] = Field(description="a whole number from 1 to 512")
     depth: DepthFile | None = Field(None, description="a table with keep and layers or at_least; absent: all slots")
     sharing: Texts = Field(["none"], description="a list of none, attention, ffn, all, or with groups such as all/2")
-    choose: Any = Field(None, description="a list of layer families, {global: [...]} or {by_slot: [[...], ...]}")
+    choose: Any = Field(None, description="a list of layer types, {global: [...]} or {by_slot: [[...], ...]}")
     layers: dict[FamilyName, LayerFile] = Field(
-        min_length=1, description="a table of layer families; their names are letters, digits, dash and underscore")
+        min_length=1, description="a table of layer types; their names are letters, digits, dash and underscore")
 
 
 class SpaceFile(_Keys):

@@ -39,7 +39,7 @@ class Gene:
 
 @dataclass(frozen=True, eq=False)
 class PartSpace:
-    """The alternatives for one part (embedding, mixer, cross, ffn, head) of one layer family."""
+    """The alternatives for one part (embedding, mixer, cross, ffn, head) of one layer type."""
 
     role: str
     kind: Gene

@@ -218,7 +218,7 @@ def test_another_version_or_thread_count_is_told() -> None:
     stored = model("lm-tiny", recorded={"torch": "2.0"}).stored
     threads = DEVICE.model_copy(update={"threads": 4})
     assert differences(stored, {"torch": "2.13"}, threads) == [
-        "measured with torch 2.0, this is 2.13", "measured with threads 1, the device file says 4"]
+        "measured with torch 2.0; here it is 2.13", "measured with threads 1; the device file has 4"]
     assert differences(stored, {"torch": "2.0"}, DEVICE) == []
 
 

@@ -93,7 +93,7 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         put("decoder", 0, "cross", value={"kind": "cross_attention", "n_heads": 2, "head_dim": 8, "n_kv_heads": 2}),
         "decoder.0.cross: only a seq2seq decoder has one"),
     "separate inputs of a language model": (
-        put("share_inputs", value=False), "share_inputs: false is for seq2seq only"),
+        put("share_inputs", value=False), "share_inputs: false is allowed for seq2seq only"),
 }
 
 

@@ -123,7 +123,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"embedding": {"lookup": {"rank": {"global": [8]}}}},
         ["embedding.lookup.rank: {'global': [8]} is not allowed"]),
     "choosing what is not listed": (
-        {"decoder__choose": ["plain", "fancy"]}, ["decoder.choose: 'fancy' is not one of the layer families: plain"]),
+        {"decoder__choose": ["plain", "fancy"]}, ["decoder.choose: 'fancy' is not one of the layer types: plain"]),
     "missing stack": ({"family": "encoder", "decoder": ...}, ["encoder: is missing"]),
     "stack of another family": ({"encoder": changed()["decoder"]}, ["encoder: family lm has none"]),
     "missing cross-attention": (
@@ -132,7 +132,8 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "cross-attention in a language model": (
         {"decoder__layers__plain__cross": {"cross_attention": {"n_heads": 2}}},
         ["decoder.layers.plain.cross: only a seq2seq decoder has one"]),
-    "separate inputs of a language model": ({"share_inputs": False}, ["share_inputs: false is for the family seq2seq"]),
+    "separate inputs of a language model": (
+        {"share_inputs": False}, ["share_inputs: false is allowed for the family seq2seq"]),
     "head that gives no words": (
         {"head": {"features": {}}}, ["head.features: returns no token logits, which the family lm needs"]),
     "classifier without classes": (

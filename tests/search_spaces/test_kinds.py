@@ -24,7 +24,7 @@ GOOD = {"name": "theirs", "role": "ffn", "module": Block, "dims": (DIM,), "facts
     ({"facts": ("width", "bias")}, "theirs: its module does not take 'bias'"),
     ({"facts": ("wdth",)}, "theirs: requests the unknown fact 'wdth'; known facts: width"),
     ({"role": "mixture"}, "theirs: has role 'mixture'; allowed: embedding"),
-    ({"name": "conv"}, "declares the kind 'conv', which 'supernet.blocks' declares already"),
+    ({"name": "conv"}, "declares the kind 'conv', which 'supernet.blocks' already declares"),
 ])
 def test_a_wrong_declaration_is_told(monkeypatch: pytest.MonkeyPatch, change: dict[str, object], says: str) -> None:
     module = types.ModuleType("their_blocks")

@@ -12,7 +12,7 @@ from nas.terminal.tables import ROOMY, table
 
 STYLES = {"measured": "green", "available": "green", "reached": "green", "estimated": "green", "not checked": "yellow",
           "not available": "yellow", "not reached": "red"}
-NOT_CHECKED = "not checked: these devices are not contacted; nas devices --check tries to reach them"
+NOT_CHECKED = "not checked: these devices were not contacted; nas devices --check contacts them"
 
 
 def devices_table(rows: list[dict[str, Any]]) -> RenderableType:

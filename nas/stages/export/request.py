@@ -44,15 +44,16 @@ class ExportRequest:
             raise InputError(Option("int8"), f"is not supported by {self.format}; supported by: {able}")
         if self.length is not None and module.DYNAMIC:
             fixed = ", ".join(name for name in formats.names() if not formats.get(name).DYNAMIC)
-            raise InputError(Option("length"), f"has no effect on {self.format}, which takes any length; for: {fixed}")
+            raise InputError(Option("length"), f"has no effect on {self.format}, which takes any length; formats with "
+                                               f"a fixed length: {fixed}")
         if self.max_loss_increase is not None and not self.int8:
-            raise InputError(Option("max_loss_increase"), f"is for {Option('int8')} only; otherwise logits may "
-                                                          f"differ by at most {TOLERANCE:g}")
+            raise InputError(Option("max_loss_increase"), f"is allowed with {Option('int8')} only; otherwise logits "
+                                                          f"may differ by at most {TOLERANCE:g}")
 
         if self.no_decoder and not hasattr(module, "call"):
             able = ", ".join(name for name in formats.names() if hasattr(formats.get(name), "call"))
             raise InputError(Option("no_decoder"), f"has no effect on {self.format}, which has no decoder of its own; "
-                                                   f"for: {able}")
+                                                   f"formats that have one: {able}")
 
     @property
     def name(self) -> str:

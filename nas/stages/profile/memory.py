@@ -102,7 +102,8 @@ def _peak_elsewhere(bench: Bench, first: Workload, workload: Workload) -> float:
         raise Stopped
     peaks = [line["peak_bytes"] for line in lines if "peak_bytes" in line]
     if len(peaks) != 1 or not isinstance(peaks[0], (int, float)) or not peaks[0] >= 0:
-        raise InputError(bench.device.name, f"gave {peaks} as the peak memory of a model; expected a number of bytes")
+        raise InputError(bench.device.name, f"returned {peaks} as the peak memory of a model; expected one number of "
+                                            "bytes")
     return float(peaks[0])
 
 

@@ -88,7 +88,7 @@ def run(request: PruneToRequest, progress: StageProgress) -> PruneToResult:
     with progress.breakable():
         data = _Data.of(subnet)
         if data is None and request.way != "layers":
-            progress.note("note: the subnet has no data, so importance is the size of weights")
+            progress.note("note: the subnet has no data, so importance is the magnitude of weights")
         progress.status("ranking by importance ...")
         ranked = _ranked(request, model, data)
         progress.status("choosing ...")
@@ -175,7 +175,7 @@ def _choose(request: PruneToRequest, subnet: Subnet, ranked: OrderedModel,
         raise _impossible(request, subnet, values(last) or [], last)
     first = bisect_left(range(last), True, key=holds)  # costs fall along the list
     if listed[first].arch == subnet.arch:
-        raise InputError(str(subnet.path), "is within the limits already; nothing to prune")
+        raise InputError(str(subnet.path), "is already within the limits; nothing to prune")
     return listed[first], values(first) or []
 
 
@@ -184,7 +184,7 @@ def _impossible(request: PruneToRequest, subnet: Subnet, nearest: Sequence[float
     limit, value = max(zip(request.limits, nearest), key=lambda pair: pair[0].excess(pair[1]))
     bound = f"{limit.measure.name}={limit.measure.show_bound(value, above=False)}"
     if request.layers:
-        return InputError(Option("max"), f"{limit} does not hold with these layers: {bound}")
+        return InputError(Option("max"), f"{limit} is not met with these layers: {bound}")
     few = f"; its profile has no smaller sizes: {_profile_around(subnet, limit.measure.device)}" if (
         last == 0 and limit.measure.device and request.way != "layers") else ""
     return InputError(Option("max"), f"{limit} is impossible by the method {request.way}; the nearest is {bound}{few}")

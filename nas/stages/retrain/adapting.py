@@ -57,7 +57,7 @@ def _opened(source: Subnet, task: Task, arch: Architecture, request: RetrainRequ
     """The run of a request, and whether it is new."""
     name = request.run or f"{source.path.resolve().name}-{task.name}"
     if "tokenizer" in request.data:
-        raise InputError(Option("data"), f"tokenizer cannot be chosen: it is that of {source.path}")
+        raise InputError(Option("data"), f"tokenizer cannot be set: the tokenizer of {source.path} is used")
     recipe = make_recipe({key: value for key, value in request.training.items() if key in OF_RUN}, FINE_TUNING)
     config = make_run_config(str(source.path), task.name, {"tokenizer": str(source.path), **request.data}, recipe)
     text = fixed_space(arch, source.path.resolve().name)
@@ -100,5 +100,5 @@ def _checked(folder: Path, weights: str) -> Subnet:
     """An adapted subnet. Raises InputError if it was made from other weights."""
     subnet = Subnet.open(str(folder))
     if next((step.settings["weights"] for step in subnet.facts.made if step.stage == "adapt"), None) != weights:
-        raise InputError(str(folder), f"was made from other weights; name another run with {Option('run')}")
+        raise InputError(str(folder), f"was created from other weights; name another run with {Option('run')}")
     return subnet

@@ -116,14 +116,14 @@ def _teacher(subnet: Subnet, request: RetrainRequest) -> Subnet | None:
         return None
     teacher, student, where = Subnet.open(request.teacher), subnet.arch, Option("teacher")
     if teacher.tokenizer().get_vocab() != subnet.tokenizer().get_vocab():
-        raise InputError(where, f"{request.teacher} has another vocabulary than {subnet.path}; a teacher needs the "
+        raise InputError(where, f"{request.teacher} has a different vocabulary than {subnet.path}; a teacher needs the "
                                 "same; use one of the same run, or supernet")
     if teacher.arch.family != student.family or (teacher.facts.labels, teacher.facts.scale) != (
             subnet.facts.labels, subnet.facts.scale):
-        raise InputError(where, f"{request.teacher} has other labels than {subnet.path}; a teacher needs the same")
+        raise InputError(where, f"{request.teacher} has different labels than {subnet.path}; a teacher needs the same")
     if teacher.arch.context < student.context:
-        raise InputError(where, f"{request.teacher} reads {teacher.arch.context} tokens, {subnet.path} "
-                                f"{student.context}; a teacher needs the same context")
+        raise InputError(where, f"{request.teacher} has a context of {teacher.arch.context} tokens, {subnet.path} one "
+                                f"of {student.context}; a teacher needs at least the same context")
     return teacher
 
 

@@ -79,7 +79,7 @@ class Feasibility:
             best_all = ", ".join(f"{limit.measure.name}={limit.measure.show_bound(value, limit.at_least)}"
                                  for limit, value in zip(self.limits, self.reached))
             wanted = " and ".join(map(str, self.limits))
-            faults.append(Fault("", f"nothing in {space_name} meets {wanted} together, although each alone can "
+            faults.append(Fault("", f"no architecture of {space_name} meets {wanted} together, although each alone can "
                                     f"be met; the nearest: {best_all}"))
         if faults:
             raise InputError("limits", faults)
@@ -101,8 +101,8 @@ def refuse_infeasible(space: SearchSpace, prices: Prices, limits: Sequence[Limit
 
 
 def _out_of_reach(limit: Limit, best: float, space_name: str) -> Fault:
-    word = "greatest" if limit.at_least else "least"
-    return Fault("", f"nothing in {space_name} has {limit}: the {word} there is "
+    word = "maximum" if limit.at_least else "minimum"
+    return Fault("", f"no architecture of {space_name} has {limit}: the {word} is "
                      f"{limit.measure.show_bound(best, limit.at_least)}; relax the limit, or use another space")
 
 

@@ -10,4 +10,4 @@ from nas.stages.space_from.run import SpaceFromResult
 def space_lines(result: SpaceFromResult) -> Text:
     """Where it is, how large, and what to do next."""
     return Text(f"{result.path}: {result.space.size():,} architectures; the largest is the model\n"
-                f"read it: nas show {result.path}", no_wrap=True, overflow="ignore")
+                f"show it: nas show {result.path}", no_wrap=True, overflow="ignore")

@@ -52,7 +52,7 @@ def prepare_init(run: RunDir, prepared: Prepared, progress: StageProgress) -> No
     with progress.breakable():
         _write_ordered(run.init_path, trained.model, fresh, prepared, config.training)
     if fresh:
-        note += "; its head is new, so it is not the teacher; to make it one, fine-tune it with nas retrain first"
+        note += "; its head is new, so it is not used as teacher; fine-tune it with nas retrain first to use it as one"
     progress.note(f"starts from {config.init}, ordered by importance{note}")
 
 
@@ -116,10 +116,10 @@ def check_fits(trained: StartModel, prepared: Prepared) -> str:
     arch, space = trained.model.arch, prepared.space
     where = f"{Option('init')} {trained.name}"
     if arch.vocab_size != space.vocab_size:
-        raise InputError(where, f"its vocabulary has {arch.vocab_size:,} words, that of the data {space.vocab_size:,}; "
-                                "use the data and the vocabulary it was trained with")
+        raise InputError(where, f"its vocabulary has {arch.vocab_size:,} tokens, that of the data {space.vocab_size:,}"
+                                "; use the data and the vocabulary it was trained with")
     if trained.tokenizer.to_str() != prepared.tokenizer.to_str():
-        raise InputError(where, "its tokenizer is not that of the data, so the same words have other ids; use the "
+        raise InputError(where, "its tokenizer is not that of the data, so the same words have different ids; use the "
                                 "data and the vocabulary it was trained with")
     if arch == space.largest():
         return ""

@@ -50,10 +50,11 @@ def generate(request: GenerateRequest, progress: StageProgress) -> GeneratedText
     ids, notes = _ids(tokenizer, request.text, specials is not None), []
     ids = [EOS, *ids] if specials is None else ids
     if not ids:
-        raise InputError("text", "is empty; give the beginning of a text")
+        raise InputError("text", "is empty; give a prompt")
     if len(ids) > context:
         kept = max(context + 1 - n, (context + 1) // 2)
-        notes.append(f"the prompt has {len(ids):,} tokens, the context {context:,}; only the last {kept:,} are used")
+        notes.append(f"the prompt has {len(ids):,} tokens, but the context is {context:,}; only the last {kept:,} "
+                     "are used")
         ids = ids[-kept:]
     room = context + 1 - len(ids)  # the last token is written, not read
     written = model.generate(torch.tensor([ids]), min(n, room), temperature=request.temperature, top_k=request.top_k,
@@ -100,6 +101,6 @@ def _cut(trained: TrainedModel, text: str, progress: StageProgress) -> list[int]
         raise Stopped
     ids = _ids(trained.tokenizer, text.strip(), trained.specials is not None)
     if len(ids) >= trained.context:
-        progress.note(f"note: {text[:20]!r}... has {len(ids) + 1:,} tokens, the context {trained.context:,}; only "
-                      "the beginning is used")
+        progress.note(f"note: {text[:20]!r}... has {len(ids) + 1:,} tokens, but the context is "
+                      f"{trained.context:,}; only the beginning is used")
     return ids

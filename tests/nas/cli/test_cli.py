@@ -89,7 +89,7 @@ def test_show_draws_slots_shares_and_totals(capsys, tmp_path):
     (tmp_path / "arch.json").write_text(arch.to_json(), "utf-8")
     code, picture, _ = run(capsys, "show", str(tmp_path / "arch.json"))
     assert code == 0
-    assert "decoder: 2 layers; 2 mixers share the weights of 1; slots no layer uses: 1" in picture
+    assert "decoder: 2 layers; 2 mixers share the weights of 1; unused slots: 1" in picture
     assert picture.count("0 shared") == 1
     assert f"{count(arch).params:,}" in picture
     assert f"{count(arch).macs:,}" in picture

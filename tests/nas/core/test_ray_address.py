@@ -128,7 +128,7 @@ def test_a_machine_that_leaves_is_told_once_and_recorded(tmp_path, monkeypatch):
     nodes.look(now=True)
     assert not (tmp_path / "events.jsonl").exists()
     there[1] |= {"Alive": False, "DeathReasonMessage": "health check\nfailed"}
-    with pytest.warns(NodeWarning, match=r"host-b \(10.0.0.1, node bbbbbbbb\) left .*health check failed; .*left: 1"):
+    with pytest.warns(NodeWarning, match=r"host-b \(10.0.0.1, node bbbbbbbb\) left .*health check failed; .*: 1"):
         nodes.look(now=True)
     nodes.look(now=True)
     event = json.loads((tmp_path / "events.jsonl").read_text())
@@ -143,7 +143,7 @@ def test_a_machine_is_missed_before_ray_counts_enough_heartbeats(tmp_path, monke
         nodes = Nodes(tmp_path, "training")
         nodes.look(now=True)
         assert not (tmp_path / "events.jsonl").exists()
-    with pytest.warns(NodeWarning, match="its Ray process is not running any more; .*machines left: 0"):
+    with pytest.warns(NodeWarning, match="its Ray process no longer runs; .*remaining machines: 0"):
         nodes.look(now=True)
     node["Alive"] = False  # now Ray knows, too
     nodes.look(now=True)
@@ -155,5 +155,5 @@ def test_a_machine_is_told_of_where_the_folder_cannot_be_written(tmp_path, monke
     monkeypatch.setattr(ray, "nodes", lambda: [node])
     nodes = Nodes(tmp_path / "nowhere", "training")
     node["Alive"] = False
-    with pytest.warns(NodeWarning, match="machines left: 0"):
+    with pytest.warns(NodeWarning, match="remaining machines: 0"):
         nodes.look(now=True)

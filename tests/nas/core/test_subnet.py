@@ -123,7 +123,7 @@ def test_damage_is_told_in_one_sentence(name: str, subnets: dict[str, Path], cap
 def test_a_folder_needs_its_own_data_to_be_judged(subnets: dict[str, Path], capsys: Any) -> None:
     other = Path("runs/translation/subnets", subnets["lm"].name)
     shutil.copytree(subnets["lm"], other)
-    assert "another vocabulary than the data of runs/translation" in refused(capsys, "evaluate", str(other))
+    assert "a different vocabulary than the data of runs/translation" in refused(capsys, "evaluate", str(other))
     shutil.copytree(subnets["lm"], "away")
     shutil.copytree(subnets["lm"], "project/models/small")
     Path("project/config.yaml").write_text("colour: red", "utf-8")

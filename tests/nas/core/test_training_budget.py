@@ -31,8 +31,8 @@ def test_settings_without_a_budget_stay():
 
 
 @pytest.mark.parametrize(("settings", "sentence"), [
-    ({"passes": 10, "steps": 5}, "passes: is another way to give steps"),
-    ({"passes": 10, "macs": 5}, "macs: is another way to give passes"),
+    ({"passes": 10, "steps": 5}, "passes: cannot be combined with steps"),
+    ({"passes": 10, "macs": 5}, "macs: cannot be combined with passes"),
     ({"passes": "many"}, "'many' is not allowed"),
     ({"passes": -3}, "-3 is not allowed"),
     ({"macs": True}, "True is not allowed"),

@@ -100,9 +100,9 @@ CONTENTS: list[tuple[str, bytes, dict[str, object], str]] = [
     ("a.jsonl", b'[1]\n', {}, "line 1: has no column 'text'; it has: no columns"),
     ("a.label", b"X:y some text\nno label here\n", {"pattern": r"(?P<label>\w+):\w+ (?P<text>.+)"},
      "a.label: line 2 does not match '(?P<label>\\\\w+):\\\\w+ (?P<text>.+)': 'no label here'"),
-    ("a.tsv.gz", TABLE.encode(), {}, "a.tsv.gz: is not a whole gzip file: Not a gzipped file"),
-    ("a.tsv.gz", gzip.compress(TABLE.encode())[:-12], {}, "a.tsv.gz: is not a whole gzip file"),
-    ("a.tsv.gz", gzip.compress(TABLE.encode())[:20] + b"\0\0\0\0" * 9, {}, "a.tsv.gz: is not a whole gzip file"),
+    ("a.tsv.gz", TABLE.encode(), {}, "a.tsv.gz: is not a complete gzip file: Not a gzipped file"),
+    ("a.tsv.gz", gzip.compress(TABLE.encode())[:-12], {}, "a.tsv.gz: is not a complete gzip file"),
+    ("a.tsv.gz", gzip.compress(TABLE.encode())[:20] + b"\0\0\0\0" * 9, {}, "a.tsv.gz: is not a complete gzip file"),
     ("a.tsv", b"text\tlabel\n" + b"a\tx\n" * 30, {}, "label: the training rows have only the class 'x'"),
     ("a.tsv", TABLE.encode() + b"a cat\t \n", {}, "label: 1 of 55 rows of train have no label"),
     ("a.tsv", b"text\tlabel\na\tx\nb\ty\n", {}, "train: 2 training examples are too few to split; give data "

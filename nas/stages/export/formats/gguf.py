@@ -99,8 +99,8 @@ def _stock(shipment: Shipment) -> tuple[Any, dict[str, Any], StockModel]:
                 raise InputError(str(shipment.subnet.path), f"has the activation {config['hidden_act']}; llama.cpp "
                                                             "runs models like Llama with silu only")
             return importer, config, stock
-    raise InputError(str(shipment.subnet.path), "is not a model like Llama, Mistral, Qwen2 or Qwen3 with equal layers, "
-                                                "which is what gguf takes; nas show prints its layers")
+    raise InputError(str(shipment.subnet.path), "gguf requires an architecture like Llama, Mistral, Qwen2 or Qwen3 "
+                                                "with equal layers; nas show prints the layers of this one")
 
 
 def _write_settings(writer: GGUFWriter, shipment: Shipment, config: dict[str, Any]) -> None:

@@ -73,11 +73,11 @@ def test_another_folder(subnet, capsys):
 @pytest.mark.parametrize(("arguments", "says"), [
     (("--format", "guess"), "--format: 'guess' is unknown; allowed: executorch, gguf, huggingface, onnx, torch-export"),
     ((*FORMAT, "--int8"), "--int8: is not supported by torch-export; supported by: executorch, gguf, onnx"),
-    ((*FORMAT, "--length", "4"), "--length: has no effect on torch-export, which takes any length; for: executorch"),
+    ((*FORMAT, "--length", "4"), "which takes any length; formats with a fixed length: executorch"),
     (("--format", "executorch", "--length", "13"), "--length: 13 is not allowed; allowed: 1 to the context, 12"),
-    ((*FORMAT, "--max-loss-increase", "1"), "--max-loss-increase: is for --int8"),
+    ((*FORMAT, "--max-loss-increase", "1"), "--max-loss-increase: is allowed with --int8 only"),
     (("--format", "huggingface", "--no-decoder"), "--no-decoder: has no effect on huggingface, which has no decoder of "
-                                                  "its own; for: executorch, onnx, torch-export"),
+                                                  "its own; formats that have one: executorch, onnx, torch-export"),
 ])
 def test_what_a_format_does_not_do(subnet, capsys, arguments, says):
     before = list(files(subnet.path))

@@ -309,7 +309,7 @@ def test_a_profile_of_another_version_warns_whoever_loads_it_and_the_command_onc
         warnings.simplefilter("error")
         LatencyModel.load("made-up")
     monkeypatch.setattr(torch_eager, "versions", lambda: {"torch": "99"})
-    with pytest.warns(ProfileWarning, match="profile made-up: measured with torch .*, this is 99") as told:
+    with pytest.warns(ProfileWarning, match="profile made-up: measured with torch .*; here it is 99") as told:
         LatencyModel.load("made-up")
     assert len(told) == 1 and told[0].filename == __file__
     capsys.readouterr()

@@ -128,7 +128,7 @@ def test_the_same_command_is_done_once(rows: dict[str, str]) -> None:
 @pytest.mark.parametrize(("more", "says"), [
     ({"task": "lm"}, "ours: is of the family encoder; the task lm needs lm"),
     ({"task": "vision"}, "unknown 'vision'; allowed: classification, lm, masked-lm"),
-    ({"data": {"train": "rows.tsv", "tokenizer": "x"}}, "tokenizer cannot be chosen: it is that of ours"),
+    ({"data": {"train": "rows.tsv", "tokenizer": "x"}}, "tokenizer cannot be set: the tokenizer of ours is used"),
     ({"data": {"train": "nowhere.tsv"}}, "nowhere.tsv: no such file"),
     ({"data": {"train": "rows.tsv", "pair": "nothing"}}, "has no column 'nothing'; it has: text, label, other"),
     ({"task": None}, "data: is for another task than that of the subnet's run; add task"),

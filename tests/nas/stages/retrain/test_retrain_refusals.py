@@ -70,12 +70,12 @@ def test_a_teacher_with_another_vocabulary(capsys, subnet):
     vocabulary[one], vocabulary[two] = vocabulary[two], vocabulary[one]
     (teacher / "tokenizer.json").write_text(json.dumps(tokenizer), "utf-8")
     err = refuses(capsys, subnet.path, "--teacher", teacher)
-    assert f"--teacher: {teacher} has another vocabulary than {subnet.path}" in err
+    assert f"--teacher: {teacher} has a different vocabulary than {subnet.path}" in err
 
 
 def test_a_teacher_of_other_labels(capsys, subnet):
     teacher = copied(subnet, "other", labels=["good", "bad"])
-    assert "has other labels" in refuses(capsys, subnet.path, "--teacher", teacher)
+    assert "has different labels" in refuses(capsys, subnet.path, "--teacher", teacher)
 
 
 def test_an_architecture_of_another_space_has_no_supernet_to_learn_from(capsys, subnet):

@@ -68,7 +68,7 @@ def test_what_is_said_to_be_reachable_is(searchable: RunDir) -> None:
 def test_an_impossible_limit_says_what_can_be_reached() -> None:
     space, params = load_space("lm-small"), Measure("params")
     found = assess(space, Prices({}, 128), [params], [Limit(params, 1000.0)])
-    with pytest.raises(InputError, match=r"nothing in lm-small has params <= 1 k: the least there is \d{3},\d{3};"):
+    with pytest.raises(InputError, match=r"no architecture of lm-small has params <= 1 k: the minimum is \d{3},\d{3};"):
         found.check(space.name)
 
 

@@ -87,7 +87,7 @@ def test_limits_keep_everything_within_them() -> None:
     (("latency:one=100us",), (), "max latency:one=1.000ms"),
     (("params=10",), (), "max params=1000"),
     ((), ("latency:one=11ms",), "min latency:one=10.000ms"),
-    (("latency:one=2ms", "loss=2.9"), (), f"the nearest, {BENT[1].arch.key[:12]}, takes max loss=3.000"),
+    (("latency:one=2ms", "loss=2.9"), (), f"the nearest, {BENT[1].arch.key[:12]}, needs max loss=3.000"),
     (("bleu=3",), (), "'bleu' is unknown"),
 ])
 def test_an_impossible_budget_says_what_is_possible(most: tuple[str, ...], least: tuple[str, ...], said: str) -> None:

@@ -179,7 +179,7 @@ def test_a_node_that_leaves_takes_nothing_with_it(here, finished, nodes):
         nodes.remove_node(leaving, allow_graceful=False)
 
     threading.Thread(target=leave, daemon=True).start()
-    with pytest.warns(NodeWarning, match="left the Ray cluster during the search: .*machines left: 2"):
+    with pytest.warns(NodeWarning, match="left the Ray cluster during the search: .*remaining machines: 2"):
         told, done = searched(search, stub)
     event = json.loads(Path("runs/a/events.jsonl").read_text())
     assert event["kind"] == "node_left" and leaving.node_id[:8] in event["says"]

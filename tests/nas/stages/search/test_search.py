@@ -175,7 +175,8 @@ def _with_predictor(capsys: Any) -> list[dict[str, str]]:
 
 
 def test_what_cannot_be_is_told_before_anything_runs(searchable: RunDir, capsys: Any) -> None:
-    assert "nothing in toy has params <= 10: the least there is" in refused(capsys, "search", "a", "--max", "params=10")
+    assert "no architecture of toy has params <= 10: the minimum is" in refused(capsys, "search", "a", "--max",
+                                                                                "params=10")
     assert not Path("runs/a/study.journal").exists()
     assert "is unknown; allowed: gp, nsga2" in refused(capsys, "search", "a", "--sampler", "best")
     says = refused(capsys, "search", "a", "--device", "three")

@@ -115,7 +115,7 @@ class TestRefusals:
 
     def test_another_vocabulary(self, capsys, largest):
         argv = [each.replace("vocab_size=60", "vocab_size=50") for each in options("b")]
-        assert "its vocabulary has 60 words, that of the data 50" in refused(capsys, *argv, "--init", "big")
+        assert "its vocabulary has 60 tokens, that of the data 50" in refused(capsys, *argv, "--init", "big")
 
     def test_another_tokenizer(self, capsys, largest):
         Path("text.txt").write_text(Path("text.txt").read_text("utf-8").replace("wizards", "lizards"), "utf-8")

@@ -42,7 +42,7 @@ def test_a_folder_of_other_things_is_left_alone(capsys, here):
     (mine / "space.yaml").write_text("mine", "utf-8")
     before = {path: path.is_file() and path.read_bytes() for path in mine.rglob("*")}
     for argv in (options("./project"), [*options("./project"), "--data", "limit=nonsense"]):
-        assert "project: holds other files (data, space.yaml); choose another name" in refused(capsys, *argv)
+        assert "project: contains other files (data, space.yaml); choose another name" in refused(capsys, *argv)
         assert {path: path.is_file() and path.read_bytes() for path in mine.rglob("*")} == before
 
 
