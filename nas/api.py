@@ -194,7 +194,7 @@ def space_from(subnet: Name, out: Name | None = None, *, keep: Sequence[str] = (
 
 def prune_to(subnet: Name, max: Iterable[str] = (), method: str | None = None, *, layers: str | Sequence[str] = (),
              score: str | None = None, out: Name | None = None, console: Console | None = None) -> Subnet:
-    """Prune a subnet to limits without a search: the baselines of a search.
+    """Prune a subnet to limits without a search, as a baseline for one.
 
     Args:
         max: limits, such as `["latency:cpu=12ms"]`.

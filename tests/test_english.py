@@ -50,6 +50,11 @@ INSTEAD = {
     r"every so many": "every n-th",
     r"(?:set|sets|put|puts) (?:\w+ ){0,4}aside": "archive",
     r"which choices matter": "importance",
+    r"needs no network": "works offline",
+    r"nothing in \w+ (?:has|meets)": "no architecture of",
+    r"declares already|not running any more": "already declares, no longer runs",
+    r"the baselines of": "baselines for",
+    r"another (?:vocabulary|task|command) than": "a different",
 }
 TEXTS = [path for pattern in ("*.md", "docs/*.md", "examples/*.yaml", "nas/**/*.md", "nas/stages/report/*.js",
                               "nas/stages/report/*.html", "supernet/**/*.md", "search_spaces/**/*.md",

@@ -40,8 +40,9 @@ class SearchConfig(BaseModel):
     batch_size: int | None = Field(None, ge=1, description="batch size of evaluations; null: chosen for speed")
     race: bool = Field(True, description="whether to stop evaluating clearly dominated architectures early")
     warm_start: tuple[str, ...] = Field((), description="architectures to start with: runs, architectures, published")
-    calibrate: str | None = Field(None, description="run whose trainings from scratch (nas rank) correct inherited "
-                                  "losses; adds the metric calibrated_loss, by default an objective instead of loss")
+    calibrate: str | None = Field(None, description="run in which nas rank trained architectures from scratch, which "
+                                  "correct inherited losses; adds the metric calibrated_loss, by default an objective "
+                                  "instead of loss")
     inputs: dict[str, str] = Field(default_factory=dict, description="digests of the search's inputs; written by the "
                                                                      "search")
 

@@ -144,7 +144,7 @@ def cell(where: str, record: Any, column: str) -> str:
             raise InputError(where, f"has no column {column!r}; it has: {there}")
         value = value[name]
     if isinstance(value, (dict, list)) or value is None:
-        raise InputError(where, f"column {column!r} holds {type(value).__name__}; allowed: text or a number")
+        raise InputError(where, f"column {column!r} contains {type(value).__name__}; allowed: text or a number")
     return str(value)
 
 

@@ -1,1 +1,1 @@
-"""Prune a model to a limit without a search: the baselines of a search."""
+"""Prune a model to a limit without a search, as a baseline for one."""

@@ -76,8 +76,7 @@ class RetrainRequest(RetrainSettings):
     def __post_init__(self) -> None:
         for name in ("data", "run"):
             if self.task is None and getattr(self, name):
-                raise InputError(Option(name), f"is for another task than that of the subnet's run; add "
-                                               f"{Option('task')}")
+                raise InputError(Option(name), f"applies only to fine-tuning for another task; add {Option('task')}")
         if self.task is not None and self.theseus:
             raise InputError(Option("theseus"), f"needs a supernet; it cannot be combined with {Option('task')}")
 

@@ -30,7 +30,7 @@ class PredictRequest:
     """Texts to run a model on, one after the other.
 
     Args:
-        command: refuse a model whose task has another command than this one; by default any task will do.
+        command: refuse a model whose task has a different command; by default any task is accepted.
     """
 
     subnet: str

@@ -96,7 +96,7 @@ CONTENTS: list[tuple[str, bytes, dict[str, object], str]] = [
     ("a.jsonl", b'{"text": "a", "label": 1}\n{"text": \n', {}, "a.jsonl: line 2: not valid JSON at line 1, column 10"),
     ("a.jsonl", b'{"text": "a", "label": 1}\n{"text": "b"}\n', {},
      "a.jsonl: line 2: has no column 'label'; it has: text"),
-    ("a.jsonl", b'{"text": "a", "label": null}\n', {}, "line 1: column 'label' holds NoneType"),
+    ("a.jsonl", b'{"text": "a", "label": null}\n', {}, "line 1: column 'label' contains NoneType"),
     ("a.jsonl", b'[1]\n', {}, "line 1: has no column 'text'; it has: no columns"),
     ("a.label", b"X:y some text\nno label here\n", {"pattern": r"(?P<label>\w+):\w+ (?P<text>.+)"},
      "a.label: line 2 does not match '(?P<label>\\\\w+):\\\\w+ (?P<text>.+)': 'no label here'"),
