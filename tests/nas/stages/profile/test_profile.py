@@ -317,7 +317,7 @@ def test_a_profile_of_another_version_warns_whoever_loads_it_and_the_command_onc
         warnings.simplefilter("error")
         assert main(["latency", "made-up", "lm-tiny"]) == 0
     printed = capsys.readouterr()
-    assert (printed.out + printed.err).count("this is 99") == 1
+    assert (printed.out + printed.err).count("here it is 99") == 1
 
 
 def test_a_check_is_measured_anew_each_time(made_up) -> None:
