@@ -125,7 +125,7 @@ def test_jobs_come_one_after_the_other(tmp_path: Path) -> None:
     ('{"round": 0, "spent_s": 1, "seconds": [["short", 0]]}', "time of short in round 0 is 0 s"),
     ('{"round": 0, "spent_s": NaN, "seconds": [["short", 1]]}', "round 0 took nan s"),
     ('{"round": 0, "seconds": [["short", 1]]}', "a round without its number"),
-    ('{"round": 0, "spent_s": 1, "seconds": [["strange", 1]]}', "times 'strange', which is not part of this job"),
+    ('{"round": 0, "spent_s": 1, "seconds": [["strange", 1]]}', "a time of 'strange', which is not part of this job"),
 ])
 def test_results_that_cannot_be_true_are_refused(line: str, says: str, tmp_path: Path) -> None:
     job = make_job(tmp_path / "job")

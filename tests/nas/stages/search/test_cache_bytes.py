@@ -66,6 +66,6 @@ def test_it_is_an_objective_and_a_limit_of_a_search(searchable: RunDir, capsys: 
     assert nas(capsys, "report", "a")[0] == 0 and Path("runs/a/report/front-cache_bytes.svg").is_file()
     assert "bytes of the decoding cache" in Path("runs/a/report.html").read_text("utf-8")
     said = refused(capsys, "search", "a", "--fresh", "--objective", "loss", "--max", "cache_bytes=1")
-    assert "cache_bytes <= 1 B: the least there is" in said
+    assert "cache_bytes <= 1 B: the minimum is" in said
     assert "allowed: a number >= 0 with no unit, b, kb" in refused(
         capsys, "search", "a", "--fresh", "--objective", "loss", "--max", "cache_bytes=5ms")
