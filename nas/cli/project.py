@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -79,7 +80,9 @@ def run_command(
         show_note(f"stopped; resume with: nas run {config}")
         raise typer.Exit(130) from None
     if isinstance(outcome, PipelinePlan):
-        show_result(plan_data(outcome) if as_json else plan_table(outcome))
+        with console.status("estimating the time of each stage ...") if console.is_terminal else nullcontext():
+            plan = plan_data(outcome) if as_json else plan_table(outcome)
+        show_result(plan)
     else:
         show_result(outcome.to_dict() if as_json else done_table(outcome))
         console.print(f"report: {outcome.report}: open it in a browser; it works offline", markup=False,

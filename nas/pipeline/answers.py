@@ -63,10 +63,17 @@ def _task(detected: Guess, ask: Answer, options: Mapping[str, str]) -> str:
     having = [name for name in tasks.names() if named <= set(tasks.get(name).roles)]
     if having and detected.task not in having:
         return having[0]
-    fitting = tuple(name for name in tasks.names() if set(tasks.get(name).roles) <= set(detected.picks))
+    fitting = tuple(name for name in tasks.names() if set(tasks.get(name).roles) <= set(detected.picks)
+                    and tasks.get(name).may_read(_sample(detected, tasks.get(name).roles)))
     if detected.task in fitting and len(fitting) > 1 and len(detected.columns) > 1:
         return ask("task", "Task?", detected.task, fitting)
     return detected.task
+
+
+def _sample(detected: Guess, roles: Row) -> list[Row]:
+    """The first rows as a task would read them, from the likeliest columns."""
+    places = [detected.columns.index(detected.picks[role][0]) for role in roles if detected.picks[role]]
+    return [tuple(row[place] for place in places) for row in detected.rows] if len(places) == len(roles) else []
 
 
 def _columns(detected: Guess, task: Task, ask: Answer, options: Mapping[str, str]) -> dict[str, str]:
@@ -85,7 +92,7 @@ def _columns(detected: Guess, task: Task, ask: Answer, options: Mapping[str, str
         elif len(likely) == 1 or len(rest) == 1:
             picked[role] = (likely or rest)[0]
         else:
-            picked[role] = ask(role, f"Which column is the {role}?", (likely or rest)[0], rest)
+            picked[role] = ask(role, f"Which {detected.part} is the {role}?", (likely or rest)[0], rest)
     return picked
 
 

@@ -17,11 +17,11 @@ from nas.core.run_dir import RunDir
 from nas.core.search_config import make_search
 from nas.pipeline.config import PipelineConfig
 from nas.pipeline.stages import measurable
-from nas.stages.profile.run import is_profiled
+from nas.stages.profile.run import is_profiled, why_too_short
 from nas.stages.search.evaluator import Evaluator
 from nas.stages.train.training import make_trainer
 from nas.tasks.base import Prepared, Task
-from search_spaces import Architecture, load_space
+from search_spaces import Architecture, SearchSpace, load_space
 from search_spaces.errors import Option
 from supernet import Supernet, Transformer
 from supernet.train.fit import enough_memory, less_memory
@@ -29,6 +29,7 @@ from supernet.train.recipe import Recipe
 from supernet.train.step import Trainer
 from supernet.train.strategy import Fixed
 
+Note = Callable[[str], None]
 STEPS, TRY_S, MOST_STEPS = 4, 1.0, 40
 """Minimum number of trial steps after a warm-up step; seconds for more of them; maximum number."""
 ARCHS = 4
@@ -68,22 +69,25 @@ class Trial:
         return self.trained_s(Trainer(model, Fixed(arch), recipe, self.prepared.train), {"model": arch})
 
 
-def estimates(config: PipelineConfig) -> dict[str, float]:
+def estimates(config: PipelineConfig, note: Note = lambda _: None) -> dict[str, float]:
     """Seconds of every stage that a config asks for, on this machine.
+
+    Args:
+        note: receives sentences for the user, such as about a budget that is too short.
 
     Raises:
         InputError: the data are wrong, or memory runs out.
     """
     recipe = config.run_config().training
     with enough_memory(Option("dry_run"), less_memory(recipe)):
-        return _estimates(config, recipe)
+        return _estimates(config, recipe, note)
 
 
-def _estimates(config: PipelineConfig, recipe: Recipe) -> dict[str, float]:
+def _estimates(config: PipelineConfig, recipe: Recipe, note: Note) -> dict[str, float]:
     task = tasks.get(config.task)
     start = time.monotonic()
     prepared = _prepared(config, task, recipe)
-    seconds = {"prepare": time.monotonic() - start, "profile": _profile_s(config),
+    seconds = {"prepare": time.monotonic() - start, "profile": _profile_s(config, prepared.space, note),
                "export": EXPORT_S * len(config.export) * _n_picked(config),
                "measure": (MEASURE_S + MODEL_S * (_n_picked(config) + 2 * config.plain)) * len(measurable(config)),
                "report": REPORT_S}
@@ -114,13 +118,20 @@ def _prepared(config: PipelineConfig, task: Task, recipe: Recipe) -> Prepared:
         return task.prepare(config.data, load_space(config.space), Path(folder) / "data", recipe.seed)
 
 
-def _profile_s(config: PipelineConfig) -> float:
-    """The budgets, which hold for everything; of what is profiled already only the check."""
+def _profile_s(config: PipelineConfig, space: SearchSpace, note: Note) -> float:
+    """The budgets, or the minimum if it is longer; of what is profiled already only the check."""
     run, total = RunDir(config.run), 0.0
-    for device in config.devices:
-        budget_s = ROOFLINE_S if load_profile(device.device).estimated else parse_time(device.budget)
-        known = run.config_path.is_file() and is_profiled(device.device, str(run.path))
-        total += (KNOWN_S if known else budget_s) + (budget_s if device.check else 0.0)
+    for i, part in enumerate(config.devices):
+        device = load_profile(part.device)
+        budget_s = ROOFLINE_S if device.estimated else parse_time(part.budget)
+        total += budget_s if part.check else 0.0
+        if run.config_path.is_file() and is_profiled(part.device, str(run.path)):
+            total += KNOWN_S
+            continue
+        least_s, why = why_too_short(device, space, budget_s)
+        if why:
+            note(f"devices.{i}.budget: {why}; the pipeline extends it to that")
+        total += max(budget_s, least_s) if why else budget_s
     return total
 
 

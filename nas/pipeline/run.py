@@ -15,7 +15,7 @@ from nas.core.run_dir import RunDir
 from nas.core.stopping import Stopped
 from nas.pipeline.checking import in_file
 from nas.pipeline.config import PipelineConfig
-from nas.pipeline.estimate import estimates
+from nas.pipeline.estimate import Note, estimates
 from nas.pipeline.outcome import Done
 from nas.pipeline.reading import read_pipeline
 from nas.pipeline.record import Entry, PipelineRecord
@@ -44,9 +44,9 @@ class PipelinePlan:
     record: PipelineRecord
     steps: tuple[PlannedStage, ...]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Data for JSON output: each stage, its action and estimated duration."""
-        guesses = estimates(self.config) if any(step.does != "done" for step in self.steps) else {}
+    def rows(self, note: Note = lambda _: None) -> list[dict[str, Any]]:
+        """Data for JSON output: each stage, its action and estimated duration; see `estimates`."""
+        guesses = estimates(self.config, note) if any(step.does != "done" for step in self.steps) else {}
         return [{"stage": step.stage.name, "does": step.does, "seconds": self._seconds(step, guesses)}
                 for step in self.steps]
 

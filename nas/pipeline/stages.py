@@ -94,7 +94,7 @@ def _profile(work: PipelineState) -> None:
     """Profile what has no prices yet, and check it where requested; other runs may rely on the prices there are."""
     space = str(work.run.path)
     for device in work.config.devices:
-        request = ProfileRequest(device.device, space, parse_time(device.budget))
+        request = ProfileRequest(device.device, space, parse_time(device.budget), extend=True)
         requests = [replace(request, check=True, n=device.check)] if device.check else []
         if profiling.is_profiled(device.device, space):
             work.progress.note(f"{device.device} was already profiled for this space, and the profile is kept; "

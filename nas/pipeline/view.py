@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -36,10 +37,10 @@ from nas.terminal.progress import TerminalProgress
 from nas.terminal.tables import table
 
 VIEWS: dict[type, Callable[[Any], RenderableType]] = {
-    Feasibility: feasibility_table, SearchResult: search_table, ExtractResult: extract_table,
-    ProfileResult: profile_table, Exported: export_table, MeasureResult: measure_table,
-    TrainResult: lambda result: _lines(summary(result)), RetrainResult: result_table}
-"""How the result of a stage is drawn, by its type."""
+    Feasibility: feasibility_table, SearchResult: search_table, ProfileResult: profile_table, Exported: export_table,
+    MeasureResult: measure_table, ExtractResult: partial(extract_table, hints=False),
+    RetrainResult: partial(result_table, hints=False), TrainResult: lambda result: _lines(summary(result, hints=False))}
+"""How the result of a stage is drawn, by its type; without hints at the commands that the pipeline runs anyway."""
 
 
 class TerminalPipeline(PipelineProgress):
@@ -64,18 +65,19 @@ def _lines(texts: Iterable[str]) -> RenderableType:
 
 def plan_data(plan: PipelinePlan) -> dict[str, Any]:
     """The plan for JSON output."""
-    rows = plan.rows()
-    return {"plan": rows, "seconds": sum(row["seconds"] for row in rows)}
+    notes: list[str] = []
+    rows = plan.rows(notes.append)
+    return {"plan": rows, "seconds": sum(row["seconds"] for row in rows), "notes": notes}
 
 
 def plan_table(plan: PipelinePlan) -> RenderableType:
     """The plan as a table."""
-    result, total = table("stage", "action", "about", right=("about",)), 0.0
-    for row in plan.rows():
+    result, total, notes = table("stage", "action", "about", right=("about",)), 0.0, list[str]()
+    for row in plan.rows(notes.append):
         result.add_row(row["stage"], row["does"], shown_time(row["seconds"]))
         total += row["seconds"]
     result.add_row("total", "", shown_time(total) or "nothing to do")
-    return result
+    return Group(result, *(Text(note, style="yellow") for note in notes))
 
 
 def done_table(done: Done) -> RenderableType:

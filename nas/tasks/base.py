@@ -130,6 +130,10 @@ class Task(ABC):
         if not options.embedded:
             self.labels(self._rows(options, seed, []))
 
+    def may_read(self, rows: Sequence[Row]) -> bool:
+        """Whether a few rows, with the columns of `roles`, may be data of this task; `nas init` offers it then."""
+        return True
+
     def options(self, data: Mapping[str, str]) -> Options:
         """The checked options of the data. Raises InputError."""
         return parse(data, self.roles, self.extras, self.optional_roles)

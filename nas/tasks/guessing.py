@@ -49,6 +49,7 @@ class Guess:
         rows: the first rows as they are read.
         picks: by option (text, label, source, target) the columns that it may be, the likeliest first.
         notes: which files are used and which are not, if they differ from the given ones.
+        part: what a column is called in a question: a column, or a file of two parallel ones.
     """
 
     says: str
@@ -58,6 +59,7 @@ class Guess:
     rows: list[Row] = field(default_factory=list)
     picks: dict[str, Row] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    part: str = "column"
 
 
 def guess(paths: Sequence[str], task: str | None = None) -> Guess:
@@ -75,7 +77,7 @@ def guess(paths: Sequence[str], task: str | None = None) -> Guess:
         return replace(found, notes=tuple(_unused(folder, paths, found)))
     for partner in _partner(paths[0]) if len(paths) == 1 and task in (None, "translation") else ():
         note = f"{partner} is read as its parallel file; set the task to lm to train on {paths[0]} alone"
-        return replace(_parallel(paths[0], partner, sure=False), notes=(note,))
+        return replace(_parallel(paths[0], partner), notes=(note,))
     return _parallel(paths[0], paths[1]) if len(paths) == 2 else _single(paths[0])
 
 
@@ -118,7 +120,7 @@ def _partner(path: str) -> Row:
 
 
 def _parallel(first: str, second: str, sure: bool = True) -> Guess:
-    """Two files in step; where the user did not name both, either may be the source."""
+    """Two files in step, the source first; either may be the source where the user named only their folder."""
     encoding = next((name for name in map(_encoding, (first, second)) if name != "utf-8"), "utf-8")
     sides = [lines_of(read_text(path, encoding)) for path in (first, second)]
     if len(sides[0]) != len(sides[1]):
@@ -136,7 +138,8 @@ def _parallel(first: str, second: str, sure: bool = True) -> Guess:
     extra = {} if encoding == "utf-8" else {"encoding": encoding}
     return Guess(f"parallel files, {len(sides[0]):,} pairs", "translation", {**data, **names, **extra},
                  pair, list(zip(*sides))[:3],
-                 {"source": pair if not sure else pair[:1], "target": pair[::-1] if not sure else pair[1:]})
+                 {"source": pair if not sure else pair[:1], "target": pair[::-1] if not sure else pair[1:]},
+                 part="file")
 
 
 def _common(first: str, second: str) -> tuple[str, tuple[str, str], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,10 @@ class Regression(LabelledTexts):
         """Passages of Python's own help; the number is the mean length of their words."""
         rows: list[Row] = [(text, f"{np.mean([len(word) for word in text.split()]):.4f}") for text, _ in passages()]
         return take_off({"train": rows}, seed, self.must_stay, part=0.15)
+
+    def may_read(self, rows: Sequence[Row]) -> bool:
+        """Labels have to be numbers."""
+        return all(_number(row[1]) is not None for row in rows)
 
     def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
         """The rows without spaces around them. Raises InputError if a label is not a finite number."""

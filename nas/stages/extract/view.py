@@ -12,8 +12,8 @@ from nas.stages.extract.run import ExtractResult
 from nas.terminal.tables import table
 
 
-def extract_table(result: ExtractResult) -> RenderableType:
-    """A row per subnet."""
+def extract_table(result: ExtractResult, hints: bool = True) -> RenderableType:
+    """A row per subnet, and the next commands where wanted."""
     subnets = result.subnets
     metrics = list(subnets[0].facts.metrics)
     names = [*metrics, *(measure.name for measure in result.columns)]
@@ -25,7 +25,8 @@ def extract_table(result: ExtractResult) -> RenderableType:
     first = subnets[0].path
     notes = [LEGEND] if is_marked([subnet.facts.unmeasured_share for subnet in subnets], result.columns) else []
     notes += [f"unchanged: {', '.join(sorted(key[:12] for key in result.kept))}"] if result.kept else []
-    notes += [f"model card: {first}/README.md", f"retrain it: nas retrain {first}",
-              f"export it: nas export {first} --format onnx"]
+    notes += [f"model card: {first}/README.md"]
+    if hints:
+        notes += [f"retrain it: nas retrain {first}", f"export it: nas export {first} --format onnx"]
     return Group(Text(f"{first.parent}/, a folder for each key", style="bold"), rows,
                  Text("\n".join(notes), no_wrap=True, overflow="ignore"))

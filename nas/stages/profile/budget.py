@@ -114,30 +114,53 @@ class Budget:
             return _Saved()
 
 
+def too_short(budget_s: float, least_s: float, what: str) -> str:
+    """Why a budget does not suffice for the minimum of a profile; empty if it does."""
+    if least_s <= TOLERANCE * budget_s:
+        return ""
+    return (f"{budget_s:g}s is too short: profiling {what} takes at least about {rounded_up(least_s)} here, compiling "
+            "included")
+
+
 @dataclass(frozen=True)
 class PhaseTime:
     """The time of one phase.
 
     Args:
-        end: the moment (`time.monotonic`) at which its table has to be written.
+        share: of what is left of the budget now.
         n_phases: phases that are not profiled yet, this one included.
+        may_refuse: whether a budget that is too short is an error; otherwise it is extended.
     """
 
     budget: Budget
-    end: float
+    share: float
     n_phases: int
+    may_refuse: bool = True
+    start: float = field(default_factory=lambda: time.monotonic())
 
-    def check_least(self, phase_s: float, memory_s: float, what: str) -> None:
-        """Raises InputError if the budget is too small for the remaining minimum.
+    @property
+    def end(self) -> float:
+        """The moment (`time.monotonic`) at which its table has to be written."""
+        before_s = self.budget.before_s + self.start - self.budget.start
+        return self.start + self.share * max(self.budget.seconds - before_s, 0.0)
+
+    def check_least(self, phase_s: float, memory_s: float, what: str) -> str:
+        """Compare the budget with the remaining minimum; returns a note if it was extended, or nothing.
 
         A started profile is always finished, whatever the time.
+
+        Raises:
+            InputError: the budget is too short, and nothing was measured yet.
         """
         least_s = self.budget.spent_s + self.n_phases * phase_s + memory_s
-        if not self.budget.resumed and least_s > TOLERANCE * self.budget.seconds:
+        why = too_short(self.budget.seconds, least_s, what)
+        if not why or self.budget.resumed:
+            return ""
+        if self.may_refuse:
             self.budget.forget()
-            raise InputError(Option("budget"), f"{self.budget.seconds:g}s is too short: profiling {what} takes at "
-                                               f"least about {rounded_up(least_s)} here, compiling included; "
-                                               "compiled files are kept")
+            raise InputError(Option("budget"), f"{why}; compiled files are kept")
+        self.budget.seconds = least_s
+        return f"budget: {why}; extended to that"
 
     def plan(self, selected: Selection, least_s: float, memory_s: float) -> str:
         """A sentence about the use of the time."""

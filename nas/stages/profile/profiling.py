@@ -105,14 +105,15 @@ class Profiling:
             raise InputError(str(self.out), f"was measured at {', '.join(other)}; give another folder with "
                                             f"{Option('out')}")
 
-    def run(self, phases: Sequence[str], budget_s: float) -> list[PhaseProfile]:
+    def run(self, phases: Sequence[str], budget_s: float, extend: bool = False) -> list[PhaseProfile]:
         """Profile phases and write the folder after each.
 
         Args:
             budget_s: seconds for everything since this object was made, compiling included; earlier calls count too.
+            extend: whether a budget below the minimum of a profile is extended to it.
 
         Raises:
-            InputError: the budget is below the minimum of a profile.
+            InputError: the budget is below the minimum of a profile, and is not extended.
         """
         if self.device.estimated:
             return [self._estimate(phase) for phase in phases]
@@ -123,19 +124,22 @@ class Profiling:
         try:
             for i, phase in enumerate(phases):
                 rest = sum(SHARES[later] for later in phases[i:])
-                end = time.monotonic() + budget.left_s * SHARES[phase] / rest
-                works = unit_works(units_of(self.space, phase), phase, self.conditions)
-                results.append(self._measure(PhaseTime(budget, end, len(phases) - i), phase, works))
+                at = PhaseTime(budget, SHARES[phase] / rest, len(phases) - i, may_refuse=not (extend or results))
+                results.append(self._measure(at, phase, self.works(phase)))
                 self._write()
         finally:
             budget.save()
         return results
 
     def _estimate(self, phase: str) -> PhaseProfile:
-        works = unit_works(units_of(self.space, phase), phase, self.conditions)
+        works = self.works(phase)
         self.table = self.table.with_rows(prices.estimated_rows(self.device, works, phase))
         self._write()
         return PhaseProfile(phase, len(works), 0, 0, 0.0, 0.0, prices.ESTIMATE_SPREAD, None)
+
+    def works(self, phase: str) -> dict[Unit, UnitWork]:
+        """What each unit of the space does in a phase."""
+        return unit_works(units_of(self.space, phase), phase, self.conditions)
 
     def bench(self) -> Bench:
         """The bench of this device."""
@@ -192,18 +196,39 @@ class Profiling:
         Raises:
             InputError: there is not enough time for the minimum.
         """
-        bench = selected.bench
-        wanted = selected.phase == "prefill" and self.device.timing.memory and not self.stored.memory
-        peaks = Peaks(bench, selected.wholes[: LEAST_MODELS if wanted and measurable(bench) else 0])
+        bench, peaks = selected.bench, self._peaks(selected)
         with bench:
-            selected.prepare(selected.must[:PILOT], at.end, 1)
-            least_s = bench.preparing_s(selected.must) + selected.least_timing_s() + END_S
-            at.check_least(least_s, peaks.least_s, f"{self.device.name} for {self.space.name}")
+            least_s = self._least_s(selected, at.end)
+            extended = at.check_least(least_s, peaks.least_s, f"{self.device.name} for {self.space.name}")
+            if extended:
+                self.progress.note(extended)
             self.progress.note(at.plan(selected, least_s, peaks.least_s))
             selected.prepare(selected.must, at.end, len(selected.must))
             peaks.measure(MEMORY_SHARE * at.budget.seconds)
             selected.prepare_rest(at.end - END_S - peaks.per_model_s, at.budget.earlier(selected.phase))
         return peaks
+
+    def _peaks(self, selected: Selection) -> Peaks:
+        """The models whose peak memory is measured; none if it is known or cannot be measured."""
+        wanted = selected.phase == "prefill" and self.device.timing.memory and not self.stored.memory
+        return Peaks(selected.bench, selected.wholes[: LEAST_MODELS if wanted and measurable(selected.bench) else 0])
+
+    def _least_s(self, selected: Selection, until: float) -> float:
+        """Prepare a few workloads; returns the seconds of the remaining minimum of a phase."""
+        selected.prepare(selected.must[:PILOT], until, 1)
+        return selected.bench.preparing_s(selected.must) + selected.least_timing_s() + END_S
+
+    def least_s(self, phases: Sequence[str], try_s: float) -> float:
+        """Seconds that the minimum of a new profile takes here, from preparing workloads for about `try_s` seconds.
+
+        Raises:
+            InputError: the runtime cannot run a unit of the space.
+        """
+        selected = Selection(self.bench(), phases[0], works := self.works(phases[0]), works, self.calibration_models(),
+                             ())
+        with selected.bench:
+            phase_s = self._least_s(selected, time.monotonic() + try_s)
+        return time.monotonic() - self.started + len(phases) * phase_s + self._peaks(selected).least_s
 
     def fitted(self, phase: str, table: PriceTable, regressor: dict[str, Any], archs: Sequence[Architecture]) -> None:
         """Calibrate on whole models and write the profile."""

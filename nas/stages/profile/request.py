@@ -28,6 +28,7 @@ class ProfileRequest:
         check: measure whole models and compare with what the profile predicts, instead of profiling.
         n: whole models that a check measures.
         from_: a CSV file of whole models measured elsewhere to fit, instead of profiling.
+        extend: extend a budget that is too short for the minimum of a profile, instead of refusing it.
     """
 
     device: str
@@ -38,6 +39,7 @@ class ProfileRequest:
     check: bool = False
     n: int = 50
     from_: Path | None = None
+    extend: bool = False
 
     def __post_init__(self) -> None:
         for phase in self.phase:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -10,7 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hardware_profiles.device import load_profile
+from hardware_profiles import transports
+from hardware_profiles.device import Device, load_profile
 from hardware_profiles.latency import LatencyModel
 from hardware_profiles.profile import load_device, named_folder, read_stored
 from hardware_profiles.provenance import ProfileWarning
@@ -18,6 +20,7 @@ from nas.core.evaluation import prepare
 from nas.core.prediction_quality import OFF
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir, locked
+from nas.stages.profile.budget import too_short
 from nas.stages.profile.check import ProfileCheck, check
 from nas.stages.profile.profiling import PhaseProfile, Profiling
 from nas.stages.profile.request import ProfileRequest, phases_of
@@ -25,6 +28,8 @@ from nas.stages.profile.whole import WholeModelFit, fit_whole
 from search_spaces import InputError, SearchSpace, load_space
 from search_spaces.errors import Command, Option
 
+TRY_S = 20.0
+"""Seconds of preparing workloads, to estimate the minimum of a profile."""
 PhaseResult = PhaseProfile | ProfileCheck | WholeModelFit
 
 
@@ -70,7 +75,7 @@ def run(request: ProfileRequest, progress: StageProgress) -> ProfileResult:
         elif request.check:
             results = [check(profiling, phase, request.n, request.budget_s / len(phases)) for phase in phases]
         else:
-            results = profiling.run(phases, request.budget_s)
+            results = profiling.run(phases, request.budget_s, request.extend)
     return ProfileResult(results, folder, device.estimated)
 
 
@@ -112,6 +117,21 @@ def is_profiled(device_name: str, space_name: str) -> bool:
     except InputError:
         return False
     return model.stored.memory is not None or not device.timing.memory
+
+
+def why_too_short(device: Device, space: SearchSpace, budget_s: float) -> tuple[float, str]:
+    """Seconds that the minimum of a profile takes here, and why a budget is too short for it, or nothing.
+
+    A few workloads are prepared in a folder that is deleted. Nothing is tried of a device that is not this machine.
+
+    Raises:
+        InputError: the device cannot be used, or cannot run a unit of the space.
+    """
+    if device.estimated or not transports.make(device.transport, device.name).HERE:
+        return 0.0, ""
+    with tempfile.TemporaryDirectory() as folder:
+        least_s = Profiling(device, space, Path(folder)).least_s(phases_of(device, space), TRY_S)
+    return least_s, too_short(budget_s, least_s, f"{device.name} for {space.name}")
 
 
 def load_profiled_space(name: str) -> SearchSpace:

@@ -22,8 +22,8 @@ def result_data(result: RetrainResult) -> dict[str, Any]:
         "settings": subnet.after.facts.made[-1].settings} for subnet in result.subnets]}
 
 
-def result_table(result: RetrainResult) -> RenderableType:
-    """For a reader: every metric before and after."""
+def result_table(result: RetrainResult, hints: bool = True) -> RenderableType:
+    """For a reader: every metric before and after, and the next command where wanted."""
     names = list(result.subnets[0].after.facts.metrics)
     known = any(pair.before.facts.metrics for pair in result.subnets)  # a new head has no metrics yet
     columns = [column for name in names for column in ((f"{name} before", name) if known else (name,))]
@@ -33,5 +33,7 @@ def result_table(result: RetrainResult) -> RenderableType:
         values = [subnet.facts.metrics.get(name) for name in names for subnet in shown]
         drawn.add_row(retrained.before.path.resolve().name, *(f"{math.nan if value is None else value:.4f}"
                                                          for value in values), str(retrained.after.path))
+    if not hints:
+        return drawn
     export = shell_command(Command("export", str(result.subnets[0].after.path), format="onnx"))
     return Group(drawn, Text(f"export it: {export}", no_wrap=True, overflow="ignore"))

@@ -130,6 +130,11 @@ def usable(run: str, setup: SearchSetup) -> list[TrainedArchitecture]:
     return trained
 
 
+def check_trained(run: str) -> None:
+    """Raises InputError if a run has too few trained architectures for any search."""
+    _check_enough(len(read_trained(RunDir.open(run))), run)
+
+
 def _check_enough(n: int, run: str) -> None:
     if n < LEAST:
         raise InputError(Option("calibrate"), f"{run} has {n} architectures of this space that were trained from "

@@ -8,9 +8,10 @@ from nas.stages.train.run import TrainResult
 from search_spaces.errors import Command
 
 
-def summary(result: TrainResult) -> Iterator[str]:
-    """A summary of the training, and next commands."""
+def summary(result: TrainResult, hints: bool = True) -> Iterator[str]:
+    """A summary of the training, and the next commands where wanted."""
     name, state = result.run.name, result.state
     yield f"trained for {state.step:,} steps, {state.tokens:,} tokens: {result.run.weights_path}"
-    yield f"evaluate it: {Command('evaluate', name)}; check its ranking: {Command('rank', name)}"
-    yield f"next: {Command('search', name)}"
+    if hints:
+        yield f"evaluate it: {Command('evaluate', name)}; check its ranking: {Command('rank', name)}"
+        yield f"next: {Command('search', name)}"

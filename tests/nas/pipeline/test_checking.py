@@ -128,3 +128,11 @@ def test_what_a_stage_refuses_is_named_by_its_key_in_the_file() -> None:
     assert str(advice) == "p.yaml: training.data: give encoding: latin-1"
     other = InputError("runs/p", "is damaged")
     assert in_file("p.yaml", "profile", other) is other
+
+
+@pytest.mark.parametrize(("name", "says"), [("nowhere", "runs/nowhere: is not a run"),
+                                            ("a", "a has 0 architectures of this space")])
+def test_a_run_to_calibrate_with_has_to_exist(name: str, says: str, finished: Callable[[], None]) -> None:
+    finished()
+    found = told(CONFIG.replace("trials: 8", f"trials: 8, calibrate: {name}"))
+    assert list(found) == ["search.calibrate"] and says in found["search.calibrate"]

@@ -24,6 +24,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[Trainer]:
     found: list[Trainer] = []
     monkeypatch.setattr(estimate, "_step_s", lambda trainer: found.append(trainer) or 1.0)
     monkeypatch.setattr(estimate, "_seconds", lambda call: call() and 2.0 or 2.0)
+    monkeypatch.setattr(estimate, "why_too_short", lambda device, space, budget_s: (50.0, "short" * (budget_s == 45)))
     return found
 
 
@@ -63,6 +64,15 @@ def test_profiles_take_their_budgets(tried: list[Trainer]) -> None:
     config = PipelineConfig(run="p", space="space.yaml", task="lm", data={"train": "text.txt"}, training=TRAINING,
                             devices=devices, search={"limit": 4}, retrain=None)
     assert estimate.estimates(config)["profile"] == 40 + 2 * 120 + estimate.ROOFLINE_S
+
+
+def test_a_budget_that_is_too_short_is_found_by_the_dry_run(tried: list[Trainer], capsys: Any) -> None:
+    Path("p.yaml").write_text("{run: p, space: space.yaml, task: lm, data: {train: text.txt}, search: {limit: 4}, "
+                              "devices: [{device: cpu}, {device: cpu, budget: 45s}], retrain: null}", "utf-8")
+    found = json.loads(nas(capsys, "run", "p.yaml", "--dry-run", "--json")[1])
+    assert {row["stage"]: row["seconds"] for row in found["plan"]}["profile"] == 180 + 50
+    assert found["notes"] == ["devices.1.budget: short; the pipeline extends it to that"]
+    assert nas(capsys, "run", "p.yaml", "--dry-run")[1].splitlines()[-1] == found["notes"][0]
 
 
 def test_the_dry_run_has_a_total(tried: list[Trainer], capsys: Any) -> None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from rich.prompt import Prompt
 
+from nas.pipeline import answers as answers_of
 from nas.pipeline.init import Question, write_config
 from nas.pipeline.reading import read_pipeline
 from search_spaces import InputError
@@ -149,6 +150,8 @@ def test_parallel_files(files: tuple[str, ...], given: tuple[str, ...], expected
     found = made(capsys, *(each for path in given for each in ("--data", path)))
     found["data"].pop("vocab_size")
     assert (found["task"], found["data"]) == ("translation", expected)
+    assert "column" not in found["out"]
+    assert ("Which file is the source? Assumed: " in found["out"]) == (given == ("c",)), "only a folder is ambiguous"
 
 
 def test_what_is_open_is_asked(answers: list[str], capsys: Any) -> None:
@@ -158,6 +161,21 @@ def test_what_is_open_is_asked(answers: list[str], capsys: Any) -> None:
     found = made(capsys, "--data", "two.tsv")
     assert found["data"]["text"] == "title" and found["data"]["label"] == "class"
     assert "'fridge' is not allowed; allowed: body, label, class" in found["out"]
+
+
+def test_a_regression_is_offered_for_numbers_only(monkeypatch: pytest.MonkeyPatch, answers: list[str],
+                                                  capsys: Any) -> None:
+    offered: list[tuple[str, ...]] = []
+    task_of = answers_of._task
+    monkeypatch.setattr(answers_of, "_task", lambda detected, ask, options: task_of(
+        detected, lambda key, text, default, allowed: offered.append(allowed) or default, options))
+    for i, label in enumerate(("urgent", "3")):
+        write(f"{i}.csv", "text,label\n" + "\n".join(f"{text} or so it was,{label if j % 2 else '1'}{label}"
+                                                     for j, text in enumerate(TEXTS)))
+        answers += ["r", "", "", ""]
+        made(capsys, "--data", f"{i}.csv")
+        Path("made.yaml").unlink()
+    assert ["regression" in names for names in offered] == [False, True]
 
 
 def test_a_default_that_is_a_guess_is_named_with_its_alternatives(capsys: Any) -> None:

@@ -97,6 +97,18 @@ def test_everything_is_done_once_and_then_nothing(config: Path, device: str, cap
     assert Path("runs/p-old-1/supernet.safetensors").is_file()
 
 
+def test_a_budget_that_is_too_short_is_extended_and_no_stage_names_the_next_command(
+        config: Path, device: str, capsys: Any) -> None:
+    config.write_text(device.replace("budget: 1m, check: 4", "budget: 0.01s"), "utf-8")
+    planned = nas(capsys, "run", "p.yaml", "--dry-run")[1]
+    assert "devices.0.budget: 0.01s is too short: profiling here for toy takes at least about " in planned
+    code, out, err = nas(capsys, "run", "p.yaml")
+    assert code == 0 and "interpolated prices" in err, err
+    assert "budget: 0.01s is too short: profiling here for toy takes at least about " in out
+    for hint in ("nas evaluate", "nas rank", "nas search", "nas retrain", "nas export"):
+        assert hint not in out
+
+
 def test_another_run_keeps_the_prices_that_are_there(config: Path, device: str, capsys: Any) -> None:
     assert nas(capsys, "run", "p.yaml")[0] == 0
     table = Path("runs/profiles/here/table.csv").read_bytes()

@@ -17,11 +17,14 @@ from hardware_profiles.protocol import Protocol, due
 from hardware_profiles.runtimes import torch_eager
 from nas.cli import main
 from nas.core.durations import parse_time
+from nas.core.progress import StageProgress
 from nas.core.timing.compiling import Compiled, Compiler
 from nas.core.timing.workloads import Workload
-from nas.stages.profile.budget import Budget
+from nas.stages.profile.budget import Budget, PhaseTime
 from nas.stages.profile.profiling import conditions_of
-from search_spaces import load_space
+from nas.stages.profile.request import ProfileRequest
+from nas.stages.profile.run import run, why_too_short
+from search_spaces import InputError, load_space
 from tests.nas.stages.profile.made_up import DEVICE, made_up_machine  # noqa: F401 - a fixture
 
 LOAD_S, SLOW = 0.5, 20
@@ -81,6 +84,42 @@ def test_a_budget_below_the_least_is_refused_with_the_least(clock: dict[str, flo
     start = clock["s"]
     profile(capsys, least, "p")
     assert 5 < clock["s"] - start <= 1.2 * parse_time(least)
+
+
+class Notes(StageProgress):
+    """The notes of a stage."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.texts.append(text)
+
+
+def test_a_budget_below_the_least_is_extended_on_request(clock: dict[str, float]) -> None:
+    notes, start = Notes(), clock["s"]
+    run(ProfileRequest("made-up.yaml", "lm-tiny", 5.0, Path("p"), extend=True), notes)
+    assert notes.texts[0].startswith("budget: 5s is too short: profiling made-up for lm-tiny takes at least about ")
+    assert notes.texts[0].endswith("; extended to that") and Path("p/profile.yaml").is_file()
+    least = parse_time(notes.texts[0].split("at least about ")[1].split()[0])
+    assert 5 < clock["s"] - start <= 1.2 * least
+
+
+def test_the_least_is_known_before_a_profile(clock: dict[str, float], capsys: Any) -> None:
+    device, space = load_profile("made-up.yaml"), load_space("lm-tiny")
+    least_s, why = why_too_short(device, space, 5.0)
+    assert f"--budget: {why}; compiled" in profile(capsys, "5s", "p", expected=2)["says"]
+    assert why_too_short(device, space, least_s) == (pytest.approx(least_s), "")
+    assert sorted(path.name for path in Path().iterdir()) == ["made-up.yaml"], "nothing is kept"
+
+
+def test_a_profile_is_not_refused_after_its_first_phase() -> None:
+    budget = Budget(10.0, start=0.0)
+    with pytest.raises(InputError, match="10s is too short"):
+        PhaseTime(budget, 1.0, 1).check_least(60.0, 0.0, "cpu for lm-tiny")
+    at = PhaseTime(budget, 0.5, 1, may_refuse=False)
+    assert "extended to that" in at.check_least(60.0, 0.0, "cpu for lm-tiny") and budget.seconds >= 60
+    assert not at.check_least(1.0, 0.0, "cpu for lm-tiny")
 
 
 def test_what_a_stopped_call_spent_counts(clock: dict[str, float], capsys: Any,
