@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from hardware_profiles import runtimes, transports
 from search_spaces.errors import InputError, did_you_mean
-from search_spaces.files.reading import MOST_YAML_BYTES, faults_of, parse_yaml, read_text, table
+from search_spaces.files.reading import MOST_YAML_BYTES, faults_of, first_fault, parse_yaml, read_text, table
 
 SHIPPED = Path(__file__).parent
 SCHEMA_VERSION = 1
@@ -105,9 +105,7 @@ class Device(_DeviceModel):
             validated = transports.get(str(kind)).SETTINGS.model_validate(given, context=info.context)
             return {"kind": kind, **validated.model_dump()}
         except ValidationError as error:
-            fault = error.errors()[0]
-            message = fault["msg"].removeprefix("Value error, ")
-            raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {message}") from None
+            raise ValueError(str(first_fault(error))) from None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Device:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from hardware_profiles.transports._base import Waiting as Waiting
 from search_spaces.errors import InputError
+from search_spaces.files.reading import first_fault
 from search_spaces.lazy import lazy
 from search_spaces.plugins import ModuleRegistry
 
@@ -43,7 +44,7 @@ def make(settings: Mapping[str, Any], device_name: str) -> Any:
     try:
         validated = module.SETTINGS(**{name: value for name, value in settings.items() if name != "kind"})
     except ValidationError as error:
-        fault = error.errors()[0]
-        where = ".".join(["transport", *map(str, fault["loc"])])
-        raise InputError(device_name, f"{where}: {fault['msg'].removeprefix('Value error, ')}") from None
+        fault = first_fault(error)
+        where = ".".join(filter(None, ["transport", fault.key]))
+        raise InputError(device_name, f"{where}: {fault.message}") from None
     return module.TRANSPORT(validated, device_name)

@@ -191,9 +191,12 @@ def first_fault(error: ValidationError) -> Fault:
 
 
 def faults_of(error: ValidationError) -> Iterator[Fault]:
-    """All faults of a pydantic error, each with its key."""
+    """All faults of a pydantic error, each with its key and, if a type or range is wrong, the value."""
     for item in error.errors(include_url=False, include_context=False):
-        yield Fault(".".join(map(str, item["loc"])), item["msg"].removeprefix("Value error, "))
+        message = item["msg"].removeprefix("Value error, ")
+        if item["type"] not in ("missing", "extra_forbidden", "value_error"):
+            message = f"{shown(item['input'])} is not allowed: {message[0].lower()}{message[1:]}"
+        yield Fault(".".join(map(str, item["loc"])), message)
 
 
 def kind_of(value: object) -> str:

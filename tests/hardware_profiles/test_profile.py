@@ -33,7 +33,8 @@ def test_a_file_anywhere_loads(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "says"), [
     (GOOD.replace("cpu", "toaster"), "kind"),
     (GOOD.replace("torch-eager", "tensorflow"), "'tensorflow' is not allowed; allowed: "),
-    (GOOD + "threads: 0\n", "threads"),
+    (GOOD + "threads: 0\n", "threads: 0 is not allowed: input should be greater than"),
+    (GOOD + "threads: many\n", "threads: 'many' is not allowed: input should be a valid integer"),
     (GOOD + "precision: int8\n", "precision 'int8' is not supported by torch-eager; allowed: fp32, bf16"),
     (GOOD + "precision: fp64\n", "'fp64' is not allowed; allowed: fp32, bf16, fp16, int8"),
     (GOOD + "colour: red\n", "colour"),

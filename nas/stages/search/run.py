@@ -86,7 +86,7 @@ def run(request: SearchRequest, progress: StageProgress) -> SearchResult:
             _evaluate(search, request.cluster, progress.stop)
         except Stopped:
             _finish(search)
-            raise Stopped(f"stopped after {search.done:,} trials; resume with: "
+            raise Stopped(f"stopped after {search.done:,} trial{'s' * (search.done != 1)}; resume with: "
                           f"{Command('search', request.run)}") from None
         return _finish(search)
 
