@@ -120,7 +120,7 @@ class Profiling:
         bench = self.bench()
         budget = Budget(budget_s, bench.folder / f"budget-{self.space.name}.json", bench.identity(self.space.name),
                         self.started)
-        results = []
+        results: list[PhaseProfile] = []
         try:
             for i, phase in enumerate(phases):
                 rest = sum(SHARES[later] for later in phases[i:])
