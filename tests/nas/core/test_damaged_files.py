@@ -140,6 +140,32 @@ def test_aliases_that_multiply_are_refused(capsys, name):
     assert "values; allowed: 100,000" in err and len(err) < 300
 
 
+@pytest.mark.parametrize("text", [DEEP, BOMB.replace("a0: &a0 [x]", "a0: &a0 {x: 1}")], ids=["deep", "aliases"])
+def test_what_users_write_is_neither_deep_nor_multiplied(capsys, text):
+    write("odd.yaml", text)
+    for command in (("run", "odd.yaml"), ("run", "odd.yaml", "--dry-run"), ("count", "odd.yaml"),
+                    ("profile", "odd.yaml", "--space", "lm-tiny"),
+                    ("search", "a", "--device", "odd.yaml", "--fresh")):
+        err = refused(capsys, *command)
+        assert "nested too deeply" in err or "values; allowed: 100,000" in err, command
+
+
+@pytest.mark.parametrize(("name", "command"), [
+    ("runs/a/starts.json", ("search", "a")), ("runs/a/data/data.json", ("evaluate", "a")),
+    ("runs/a/config.yaml", ("watch", "a", "--once")), ("runs/a/search.yaml", ("search", "a")),
+    ("runs/profiles/one/profile.yaml", ("latency", "one", "a/")), ("runs/a/pareto.json", ("show", "a/zz")),
+    ("runs/profiles/one/check-prefill.json", ("report", "a"))])
+def test_what_we_wrote_is_not_nested_without_end(capsys, name, command):
+    write(name, DEEP)
+    assert "nested too deeply" in refused(capsys, *command)
+
+
+def test_the_front_describes_its_layers_in_a_line_each(capsys):
+    code, out, _ = nas(capsys, "pareto", "a")
+    lines = [line for line in out.splitlines() if " layer" in line and "width" in line]
+    assert code == 0 and lines and all(" · " in line and "attention" in line for line in lines)
+
+
 def test_weights_that_are_not_finite(capsys):
     subnet = next(path for path in Path("runs/a/subnets").iterdir() if path.name.isalnum())
     path = subnet / "model.safetensors"

@@ -50,3 +50,11 @@ def test_a_long_name_stays_whole_in_a_narrow_terminal(archs, capsys, monkeypatch
     Path("runs/first").rename("runs/afternoon-language-model-of-tiny-stories")
     name = f"afternoon-language-model-of-tiny-stories/{archs[0].key[:6]}"
     assert name in nas(capsys, "count", name)[1].split()
+
+
+def test_latency_takes_them(archs, capsys):
+    assert nas(capsys, "profile", "raspberry-pi-5-estimated", "--space", "lm-tiny")[0] == 0
+    by_key = nas(capsys, "latency", "raspberry-pi-5-estimated", f"first/{archs[0].key[:6]}", "--json")
+    Path("arch.json").write_text(archs[0].to_json(), "utf-8")
+    by_file = nas(capsys, "latency", "raspberry-pi-5-estimated", "arch.json", "--json")
+    assert by_key[0] == by_file[0] == 0 and json.loads(by_key[1])["ms"] == json.loads(by_file[1])["ms"]
