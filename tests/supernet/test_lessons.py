@@ -1,6 +1,7 @@
 """Lessons: the formulas, which layers belong together, and who learns."""
 
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -87,6 +88,17 @@ def test_a_teacher_in_another_order_is_projected():
         with torch.no_grad():
             losses[corresponds] = float(lesson.losses(trainer, student.arch, batches[0])[1]) / 32
     assert losses[False] < 0.05 < 0.5 < losses[True]
+
+
+def test_students_with_the_same_batches_ask_a_teacher_once(monkeypatch):
+    teacher = Teacher(Transformer(SPACES["encoder"].largest(), seed=2), {})
+    again, other = batch_of("encoder"), batch_of("encoder", seed=1)
+    told = [teacher.tell(batch, recipe(), ("logits",)) for batch in (again, other)]
+    monkeypatch.setattr(Transformer, "forward", None)
+    assert all(same(first, teacher.tell(batch, recipe(), ("logits",))) for first, batch in zip(told, (again, other)))
+    shorter = replace(again, mask=again.mask & (torch.arange(8) < 2))
+    with pytest.raises(TypeError):  # another mask is another batch
+        teacher.tell(shorter, recipe(), ("logits",))
 
 
 class TestFormulas:
