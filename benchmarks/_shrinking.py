@@ -93,8 +93,9 @@ class Experiment:
 
     def settings(self, steps: int, seed: int = 0) -> dict[str, Any]:
         """The training settings that all methods share."""
-        return {"steps": steps, "lr": self.options.lr, "warmup": max(steps // 15, 1), "batch_size": 32, "seed": seed,
-                "precision": self.options.precision, "evaluate_every": 0, "checkpoint_every": 100, "log_every": 50}
+        return {"steps": steps, "lr": self.options.lr, "warmup": max(steps // 15, 1), "seed": seed,
+                "batch_size": self.options.batch_size, "precision": self.options.precision, "evaluate_every": 0,
+                "checkpoint_every": 100, "log_every": 50}
 
     # Models, each in its folder.
 

@@ -42,7 +42,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--model", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--data", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--work", type=Path, required=True, metavar="FOLDER", help="where everything is kept")
-    parser.add_argument("--steps", type=int, default=1200, help="steps of 32 examples of every training")
+    parser.add_argument("--steps", type=int, default=1200, help="steps of every training")
+    parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--supernet-share", type=float, default=0.5, help="share of the steps that the supernet takes")
     parser.add_argument("--lr", type=float, default=1e-4)
     parser.add_argument("--trials", type=int, default=120, help="architectures that the search evaluates")
@@ -64,7 +65,8 @@ def row_of(experiment: Experiment, name: str, budget: str, method: str, seed: in
     return {"data": experiment.data.name, "model": experiment.model.name, "budget": budget, "method": method,
             "seed": seed, "accuracy": round(mine.accuracy, 4), "loss": round(mine.loss, 4), "macs": cost.macs,
             "params": cost.params, "latency_ms": latency and round(latency, 3),
-            **compare(mine, experiment.losses("whole")), "steps": steps, "cpu_seconds": round(experiment.spent(name))}
+            **compare(mine, experiment.losses("whole")), "steps": steps,
+            "batch_size": experiment.options.batch_size, "cpu_seconds": round(experiment.spent(name))}
 
 
 def main() -> None:
