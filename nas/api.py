@@ -235,6 +235,28 @@ def measure(subnets: Sequence[Name], devices: Sequence[Name], phase: str = "pref
         return [subnet.to_dict() for subnet in run(request, progress).measured]
 
 
+def compare(subnets: Sequence[Name], devices: Sequence[Name] = (), *, phase: str = "prefill", budget: str = "1m",
+            split: str = "valid", limit: int | None = None, seq_len: int | None = None, out: Name | None = None,
+            console: Console | None = None) -> list[dict[str, Any]]:
+    """Compare subnets and imported models: quality, cost and measured latency; writes a table and a picture.
+
+    Args:
+        devices: profiled devices on which the models are timed.
+        limit: number of examples to evaluate on; all by default.
+        seq_len: tokens of the sequence whose multiply-adds are counted.
+        out: folder of the files; by default comparison.
+    """
+    from nas.core.durations import parse_time
+    from nas.stages.compare.request import DEFAULT_OUT, CompareRequest
+    from nas.stages.compare.run import run
+
+    request = CompareRequest(tuple(map(_name, subnets)), tuple(map(_name, devices)), phase, parse_time(budget), split,
+                             limit, seq_len, _path(out) or Path(DEFAULT_OUT))
+    with _progress(console) as progress:
+        models: list[dict[str, Any]] = run(request, progress).to_dict()["models"]
+    return models
+
+
 def generate(subnet: Name, text: str, tokens: int = 100, *, temperature: float = 0.8, top_k: int | None = None,
              seed: int | None = None) -> str:
     """Generate text after a prompt."""

@@ -1,4 +1,4 @@
-"""`nas import`, `prune-to`, `extract`, `retrain`, `compress`, `export` and `measure`: from models to exports."""
+"""`nas import`, `prune-to`, `extract`, `retrain`, `compress`, `export`, `measure`, `compare`: from model to export."""
 
 from __future__ import annotations
 
@@ -339,3 +339,45 @@ def measure(
     with TerminalProgress(screen(as_json)) as progress:
         result = run(request, progress)
     show_result(measure_data(result) if as_json else measure_table(result))
+
+
+@app.command(rich_help_panel=SUBNETS)
+def compare(
+    names: Annotated[list[str], typer.Argument(
+        metavar="SUBNET...", autocompletion=_complete.runs_and_subnets, show_default=False,
+        help="Folders of subnets or imported models, or RUN/KEY with the beginning of a key.")],
+    devices: Annotated[list[str] | None, typer.Option(
+        "--device", metavar="DEVICE", autocompletion=_complete.devices, show_default=False,
+        help="Profiled device to measure latency on, or the folder of a profile; repeatable.")] = None,
+    phase: Annotated[str, typer.Option("--phase", metavar="PHASE", help="prefill or decode.")] = "prefill",
+    budget: Annotated[str, typer.Option("--budget", metavar="TIME",
+                                        help="Timing budget per device, such as 90s or 3m.")] = "1m",
+    split: Annotated[str, typer.Option("--split", metavar="SPLIT",
+                                       help="Data to evaluate on: valid or test.")] = "valid",
+    limit: Annotated[int | None, typer.Option(
+        "--limit", metavar="N", min=1, show_default=False,
+        help="Evaluate on a random sample of N examples; default: all.")] = None,
+    seq_len: Annotated[int | None, typer.Option(
+        "--seq-len", metavar="N", min=1, show_default=False,
+        help="Sequence length for multiply-adds; default 128, or the shortest context.")] = None,
+    out: Annotated[str, typer.Option("--out", metavar="DIR",
+                                     help="Folder of the table and the picture.")] = "comparison",
+    as_json: Json = False,
+) -> None:
+    """Compare models: quality, size and latency.
+
+    Writes the table as CSV and JSON, and a picture as SVG and PNG.
+
+    Example: [cyan]nas compare imported/minilm-sst2 first/7b9f --device cpu-onnxruntime[/cyan]
+    """
+    from nas.core.durations import parse_time
+    from nas.stages.compare.request import CompareRequest
+    from nas.stages.compare.run import run
+    from nas.stages.compare.view import compare_table
+    from nas.terminal.progress import TerminalProgress
+
+    request = CompareRequest(tuple(names), tuple(devices or ()), phase, parse_time(budget), split, limit, seq_len,
+                             Path(out))
+    with TerminalProgress(screen(as_json)) as progress:
+        result = run(request, progress)
+    show_result(result.to_dict() if as_json else compare_table(result))

@@ -12,8 +12,8 @@ from hardware_profiles.transports import Waiting
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir
 from nas.core.subnet import Subnet, subnets_in
+from nas.core.timing.subnets import MeasuredSubnet, measure
 from nas.stages.measure.request import MeasureRequest
-from nas.stages.measure.timing import MeasuredSubnet, measure
 from search_spaces import InputError
 from search_spaces.errors import Command
 from supernet.pretrained import ARCHITECTURE
