@@ -10,8 +10,8 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from search_spaces import Fault, InputError
-from search_spaces.errors import Option, did_you_mean, shown
-from search_spaces.files.reading import read_yaml
+from search_spaces.errors import Option, did_you_mean
+from search_spaces.files.reading import not_allowed, read_yaml
 from supernet.train.recipe import Recipe
 
 FREE = ("device", "keep", "log_every")
@@ -113,7 +113,7 @@ def faults_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]
         elif item["type"] == "missing":
             yield Fault(key, "is missing")
         else:
-            yield Fault(key, f"{shown(item['input'])} is not allowed: {item['msg'][0].lower()}{item['msg'][1:]}")
+            yield Fault(key, not_allowed(item["input"], item["msg"]))
 
 
 def unknown_setting(name: str, allowed: Collection[str]) -> str:

@@ -11,7 +11,7 @@ from nas.pipeline.checking import faults
 from nas.pipeline.config import DevicePart, ExportPart, PickPart, PipelineConfig, RetrainPart
 from search_spaces import Fault, InputError
 from search_spaces.errors import did_you_mean
-from search_spaces.files.reading import MOST_YAML_BYTES, parse_yaml, read_text
+from search_spaces.files.reading import MOST_YAML_BYTES, not_allowed, parse_yaml, read_text
 
 NEEDED = {"run": "first", "space": "lm-tiny", "task": "lm"}
 """Placeholders for missing keys while the rest is checked; checks that read them are skipped."""
@@ -66,4 +66,4 @@ def _faults(error: ValidationError) -> Iterator[Fault]:
         elif item["type"] == "missing":
             yield Fault(key, "is missing")
         else:
-            yield Fault(key, f"{item['input']!r} is not allowed: {item['msg'][0].lower()}{item['msg'][1:]}")
+            yield Fault(key, not_allowed(item["input"], item["msg"]))

@@ -195,8 +195,16 @@ def faults_of(error: ValidationError) -> Iterator[Fault]:
     for item in error.errors(include_url=False, include_context=False):
         message = item["msg"].removeprefix("Value error, ")
         if item["type"] not in ("missing", "extra_forbidden", "value_error"):
-            message = f"{shown(item['input'])} is not allowed: {message[0].lower()}{message[1:]}"
+            message = not_allowed(item["input"], message)
         yield Fault(".".join(map(str, item["loc"])), message)
+
+
+def not_allowed(value: object, message: str) -> str:
+    """The message of pydantic about a value, in the words of a file instead of Python's."""
+    words = {"a valid tuple": "a list", "a valid list": "a list", "a valid dictionary": "a table of keys"}
+    for word, plain in words.items():
+        message = message.replace(word, plain)
+    return f"{'nothing' if value is None else shown(value)} is not allowed: {message[0].lower()}{message[1:]}"
 
 
 def kind_of(value: object) -> str:

@@ -136,3 +136,7 @@ def test_a_run_to_calibrate_with_has_to_exist(name: str, says: str, finished: Ca
     finished()
     found = told(CONFIG.replace("trials: 8", f"trials: 8, calibrate: {name}"))
     assert list(found) == ["search.calibrate"] and says in found["search.calibrate"]
+
+
+def test_a_file_that_was_cut_off_is_told_in_the_words_of_yaml() -> None:
+    assert told(CONFIG + "devices:") == {"devices": "nothing is not allowed: input should be a list"}

@@ -161,7 +161,7 @@ class TestTrouble:
     @pytest.mark.parametrize(("content", "says"), [
         (b"training: [1, 2", "config.yaml: not valid YAML"),
         (b"\xff\xfe", "config.yaml: is not UTF-8 text"),
-        (b"[1, 2]", "config.yaml: [1, 2] is not allowed: input should be a valid dictionary"),
+        (b"[1, 2]", "config.yaml: [1, 2] is not allowed: input should be a table of keys"),
         (b"schema_version: 1\nspace: s\n", "config.yaml: task: is missing"),
         (b"schema_version: 1\nspace: s\ntask: lm\nsteps: 9\n",
          "steps: unknown setting; allowed: schema_version, space, task, data, training"),
