@@ -60,9 +60,9 @@ def page() -> str:
     """The page of all kinds."""
     lines = [NOTE, "# Blocks", "",
              "Every kind of block. [Add a block](own_block.md) describes how to add one. Parameters and complexity are "
-             "derived from the built module in the configuration that is shown: n is the length of the sequence, names "
-             "are dims and facts of the model. Norms and residuals around a block are not counted. "
-             f"[{INDEX}]({INDEX}) lists the publication of each kind for programs.", ""]
+             "derived from the built module in the configuration that is shown: n is the sequence length, names are "
+             "dims of the block or facts of the model. Norms and residuals around a block are not counted. "
+             f"[{INDEX}]({INDEX}) has the publication of each kind in machine-readable form.", ""]
     for role in ROLES:
         shown = [kind for kind in _shown() if kind.role == role]
         if shown:
@@ -79,7 +79,7 @@ def _shown() -> list[Kind]:
 
 def _kind(kind: Kind) -> Iterator[str]:
     unit = example(kind.name)
-    yield from (f"### {kind.name}", "", f"{_sentence(kind.help)}" + ("" if kind.causal else " Not for decoders."), "")
+    yield from (f"### {kind.name}", "", f"{_sentence(kind.help)}" + ("" if kind.causal else " Not causal: encoders only."), "")
     yield from (f"![{kind.name}]({PICTURES}/{kind.name}.svg)", "")
     if kind.dims:
         yield from ("| dim | default | description |", "|---|---|---|")
@@ -90,7 +90,7 @@ def _kind(kind: Kind) -> Iterator[str]:
     yield f"- Configuration: `{unit}`"
     yield f"- Parameters: {formula(kind.name)}"
     if kind.role in SUBLAYERS or kind.role == "head":
-        yield f"- Multiply-adds of {LONG} tokens: {unit_macs(unit, LONG):,}; {complexity(kind.name)} in the length"
+        yield f"- Multiply-adds of {LONG} tokens: {unit_macs(unit, LONG):,}; {complexity(kind.name)}"
     row = _measured().get(kind.name)
     yield from (f"- Latency on `cpu`: {_in_words(row)}",) if row else ()
     yield from (f"- Paper: {kind.paper}",) if kind.paper else ()
@@ -162,7 +162,7 @@ def formula(name: str) -> str:
         axes = [_named(pattern, axis, unit, others) for axis in range(len(shapes[0]))]
         count = _counted(pattern, unit, others)
         if len(set(shapes)) > 1 or None in axes or count is None:
-            return f"{total:,} in this configuration; widths follow a rule of the block"
+            return f"{total:,} in this configuration; the block derives its widths by a rule"
         factors = [factor for part in (count, *axes) for factor in str(part).split(" · ") if factor != "1"]
         terms[tuple(sorted(factors, key=lambda factor: (not factor[0].isdigit(), factor)))] += 1
     return f"{' + '.join(_product(factors, times) for factors, times in terms.items())} = {total:,}"
@@ -217,7 +217,7 @@ def complexity(name: str) -> str:
     if unit.role == "cross":
         return "O(n m)"
     if not long:
-        return "O(n), nothing multiplied"
+        return "O(n), no multiplications"
     return "O(n)" if long <= 2.02 * short else "O(n²)"
 
 

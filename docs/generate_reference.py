@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 NOTE = "<!-- Written by docs/generate_reference.py: change the code that it reads, then run make docs. -->\n"
 Part = tuple[str, str, type[BaseModel], tuple[str, ...]]
 """A heading, what to say below it, the model whose keys are listed, and which of them (none: all)."""
-BOUNDS = {"minimum": "from {}", "exclusiveMinimum": "more than {}", "maximum": "to {}",
+BOUNDS = {"minimum": "at least {}", "exclusiveMinimum": "more than {}", "maximum": "at most {}",
           "exclusiveMaximum": "less than {}"}
 TYPES = {"boolean": "true or false", "integer": "a whole number", "number": "a number", "string": "a text",
          "object": "a table"}
@@ -138,9 +138,11 @@ def _allowed(found: dict[str, Any], defs: dict[str, Any]) -> str:
         return "`null`"
     if found.get("type") == "array":
         return f"a list: {_allowed(found.get('items', {}), defs)}"
-    bounds = [words.format(f"{found[name]:g}" if abs(found[name]) < 1e6 else "a very large one")
-              for name, words in BOUNDS.items() if name in found]
-    return " ".join([TYPES.get(found.get("type", ""), "anything"), *bounds])
+    limits = {name: f"{found[name]:g}" for name in BOUNDS if name in found and abs(found[name]) < 1e6}
+    if set(limits) == {"minimum", "maximum"}:
+        return f"{TYPES[found['type']]} from {limits['minimum']} to {limits['maximum']}"
+    bounds = [words.format(limits[name]) for name, words in BOUNDS.items() if name in limits]
+    return ", ".join([TYPES.get(found.get("type", ""), "anything"), *bounds])
 
 
 def _cell(text: str) -> str:
@@ -167,7 +169,7 @@ def _transports() -> Iterator[str]:
                 "transports with the entry-point group `nas.transports`.", "")
     for name in transports.names():
         settings = transports.get(name).SETTINGS
-        yield from (f"#### {name}", "", f"Reaches {transports.get(name).HELP}.", "")
+        yield from (f"#### {name}", "", f"For {transports.get(name).HELP}.", "")
         if settings.model_fields:
             yield from (*_keys(settings), "")
 
@@ -232,7 +234,7 @@ def commands() -> str:
 def _command(command: Any) -> Iterator[str]:
     says, _, example = re.sub(r"\[/?cyan\]", "", command.help).partition("Example:")
     yield from (" ".join(part.split()) + "\n" for part in says.strip().split("\n\n"))
-    yield from ("```sh", example.strip(), "```", "")
+    yield from ("```sh", re.sub(r"^Example: ", "", example.strip(), flags=re.MULTILINE), "```", "")
     shown = [each for each in command.get_params(typer.Context(command)) if each.name != "help"]
     if shown:
         yield from ("| option | default | description |", "|---|---|---|")

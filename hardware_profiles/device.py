@@ -28,8 +28,8 @@ class _DeviceModel(BaseModel):
 class TimingSettings(_DeviceModel):
     """Settings of the timing protocol; see `hardware_profiles.protocol`."""
 
-    copies: int = Field(4, ge=1, le=64, description="distinct copies of a unit in the timed stack")
-    least_rounds: int = Field(10, ge=2, description="minimum rounds of every workload")
+    copies: int = Field(4, ge=1, le=64, description="number of distinct copies of a unit in the timed stack")
+    least_rounds: int = Field(10, ge=2, description="minimum number of rounds of a workload")
     most_rounds: int = Field(400, ge=2, description="maximum number of rounds")
     tolerance: float = Field(0.01, gt=0, lt=1, description="stop timing a workload at this relative half-width of "
                                                            "its confidence interval")

@@ -86,7 +86,7 @@ def _stack_faults(name: str, layers: tuple[Layer, ...], arch: Architecture) -> I
     owners: dict[tuple[str, int], BlockConfig] = {}
     for i, layer in enumerate(layers):
         if (layer.cross is not None) != has_cross:
-            yield Fault(f"{name}.{i}.cross", "is missing" if has_cross else "only a seq2seq decoder has one")
+            yield Fault(f"{name}.{i}.cross", "is missing" if has_cross else "is allowed in a seq2seq decoder only")
         if layer.between is None and layer.between_slot is not None:
             yield Fault(f"{name}.{i}.between_slot", f"{layer.between_slot!r} is not allowed without between")
         for role, block, slot in layer.parts():

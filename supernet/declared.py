@@ -22,7 +22,7 @@ class Product(Enum):
     MATMUL = ("(in, out): x @ w", 0)
     GROUPED = ("(groups, in, out): torch.bmm or baddbmm, group by group", 1)
     TABLE = ("(rows, width): F.embedding(ids, w)", 1)
-    NONE = ("no matrix: kept as it is by quantising and pruning", -1)
+    NONE = ("not a matrix: quantising and pruning leave it unchanged", -1)
 
     @property
     def inputs(self) -> int:

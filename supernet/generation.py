@@ -119,12 +119,13 @@ def _check_start(arch: Architecture, sequences: int | Tensor, mask: Tensor | Non
     _check_family(arch)
     if isinstance(sequences, int):
         if arch.family == "seq2seq":
-            raise InputError(WHERE, "the family seq2seq starts from the ids of a source")
+            raise InputError(WHERE, "the family seq2seq needs the token ids of the source")
         if mask is not None or types is not None:
-            raise InputError(WHERE, "the family lm takes no mask or types here: prompts are equally long and of type 0")
+            raise InputError(WHERE, "mask and types are not allowed for the family lm: prompts have equal length and "
+                                    "type 0")
         return
     if arch.family == "lm":
-        raise InputError(WHERE, "the family lm starts from a number of sequences; pass their tokens to decode")
+        raise InputError(WHERE, "the family lm needs the number of sequences here; pass their tokens to decode")
     _check_ids("a source", sequences)
     if sequences.shape[1] > arch.context:
         raise InputError(WHERE, f"a source of {sequences.shape[1]} tokens is longer than the context {arch.context}")
@@ -136,9 +137,9 @@ def _check_start(arch: Architecture, sequences: int | Tensor, mask: Tensor | Non
 
 
 def _check_tokens(arch: Architecture, tokens: Tensor, cache: Cache) -> None:
-    _check_ids("a piece", tokens)
+    _check_ids("the input", tokens)
     if tokens.shape[0] != cache.batch:
-        raise InputError(WHERE, f"the tokens are of {tokens.shape[0]} sequences, the cache is of {cache.batch}")
+        raise InputError(WHERE, f"{tokens.shape[0]} sequences of tokens do not match a cache of {cache.batch}")
     if cache.position + tokens.shape[1] > arch.context:
         raise InputError(WHERE, f"{tokens.shape[1]} tokens after {cache.position} exceed the context "
                                 f"{arch.context}; at most {arch.context - cache.position} are allowed")

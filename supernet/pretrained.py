@@ -42,7 +42,7 @@ class Packing(NamedTuple):
 PACKINGS = (Packing("sparse", sparse.is_sparse, sparse.pack, sparse.unpack),
             Packing("codebooks", codebooks.repeats, codebooks.pack, codebooks.unpack))
 """In the order they are tried."""
-REMEDY = "extract it again, or copy the folder from its origin again"
+REMEDY = "extract the subnet again, or copy its folder again"
 
 
 def save_model(model: Transformer, folder: Path) -> None:
@@ -77,7 +77,7 @@ def load_model(folder: Path, dropout: float = 0.0) -> Transformer:
         InputError: a file is missing, truncated, or does not fit the architecture.
     """
     if not (folder / ARCHITECTURE).is_file():
-        raise InputError(str(folder), f"holds no {ARCHITECTURE}; " + (REMEDY if folder.is_dir() else "is it a folder?"))
+        raise InputError(str(folder), f"contains no {ARCHITECTURE}; {REMEDY}" if folder.is_dir() else "is not a folder")
     arch, how, tensors = load_architecture(folder), _read(folder / QUANTISATION), load_tensors(folder / WEIGHTS, REMEDY)
     with torch.device("meta"):
         model = (Transformer(arch, dropout=dropout) if how.scheme == "fp32" else
@@ -127,5 +127,5 @@ def _difference(wanted: Mapping[str, Tensor], actual: Mapping[str, Tensor]) -> s
         if have.shape != need.shape:
             return f"{name} has the shape {list(have.shape)} instead of {list(need.shape)}"
         if have.dtype != kind:
-            return f"{name} has numbers of the type {have.dtype} instead of {kind}"
+            return f"{name} has the type {have.dtype} instead of {kind}"
     return next((f"{name} is not a tensor of this architecture" for name in actual if name not in wanted), "")

@@ -88,7 +88,7 @@ def check_rounds(lines: Iterable[Mapping[str, Any]], reference: str, device_name
         check_line(line, device_name)
         if not any(name == reference for name, _ in line["seconds"]):
             raise InputError(device_name, f"round {line['round']} has no time of the reference {reference}; delete the "
-                                          "file of rounds; they are measured again")
+                                          "file; its rounds are measured again")
     ms = [timing.ms for timing in measure.summarise(rounds, reference).values()]
     samples = {seconds for line in rounds for _, seconds in line["seconds"]}
     if len(ms) < 2:

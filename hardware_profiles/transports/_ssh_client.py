@@ -36,7 +36,7 @@ _MEANINGS: Sequence[tuple[str, str]] = (
      "ssh rejects the key file because other users can read it; run `chmod 600` on it"),
     ("Permission denied|Too many authentication failures|No supported authentication",
      "{host} did not accept the key ({reason}); set transport.identity or user@host, and try `ssh {host}`"),
-    ("Could not resolve hostname", "unknown host {host}; allowed: a name of ~/.ssh/config or [user@]address"),
+    ("Could not resolve hostname", "unknown host {host}; allowed: a host of ~/.ssh/config or [user@]address"),
     ("Connection refused", "{host} refused the connection; check that its ssh server runs and that transport.port is "
                            "right"),
     ("timed out|No route to host|unreachable|not responding",

@@ -45,11 +45,11 @@ class AdbSettings(TransportSettings):
     command: tuple[str, ...] = Field(
         ("--model_path={model}", "--inputs={inputs}", "--num_executions={repeats}", "--cpu_threads={threads}"),
         description="arguments of the runner; {model}, {inputs}, {repeats} and {threads} are replaced")
-    repeats: int = Field(20, ge=1, description="executions per start of the runner")
+    repeats: int = Field(20, ge=1, description="executions per run of the runner")
     pattern: str = Field(r"executed successfully (?P<n>\d+) time\(s\) in (?P<ms>\S+) ms",
                          description="regular expression for the time in its output: a group s, ms or us; n divides it")
     logcat: str | None = Field("ExecuTorch", pattern=r"^\w[\w.-]*$", description="tag of its lines in logcat")
-    timeout_s: int = Field(300, ge=1, description="time limit of one start of the runner, in seconds")
+    timeout_s: int = Field(300, ge=1, description="time limit of one run of the runner, in seconds")
 
     @field_validator("adb")
     @classmethod

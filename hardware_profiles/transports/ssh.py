@@ -35,8 +35,8 @@ WAIT_S = LEASE_S + 5
 class SshSettings(TransportSettings):
     """Which host, and where on it."""
 
-    host: str = Field(description="a name of ~/.ssh/config, or [user@]address")
-    port: int | None = Field(None, ge=1, le=65535, description="port; default: that of ssh")
+    host: str = Field(description="a host of ~/.ssh/config, or [user@]address")
+    port: int | None = Field(None, ge=1, le=65535, description="port; default: as configured for ssh")
     identity: str | None = Field(None, min_length=1, description="private key file")
     python: str = Field("python3", description="Python on the device: a name, or a path relative to the home folder")
     folder: str = Field(".cache/paretoformer", description="folder for files on the device, relative to the home "
@@ -48,7 +48,7 @@ class SshSettings(TransportSettings):
     @classmethod
     def _plain_host(cls, host: str) -> str:
         if not re.fullmatch(HOST, host, re.ASCII):
-            raise ValueError(f"{host!r} is not allowed; allowed: a name of ~/.ssh/config, or [user@]address")
+            raise ValueError(f"{host!r} is not allowed; allowed: a host of ~/.ssh/config, or [user@]address")
         return host
 
     @field_validator("python", "folder", "identity")

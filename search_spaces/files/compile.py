@@ -140,7 +140,7 @@ class _Compiler:
         for layer_name, parts in families.items():
             if ("cross" in parts) != needs_cross:
                 message = ("is missing: a seq2seq decoder attends to the source" if needs_cross
-                           else "only a seq2seq decoder has one")
+                           else "is allowed in a seq2seq decoder only")
                 self.faults.append(Fault(f"{name}.layers.{layer_name}.cross", message))
         if file.depth and file.depth.keep == "searched" and file.sharing != ["none"]:
             self.faults += [Fault(f"{name}.layers.{layer_name}.between", "cannot be combined with keep: searched and "

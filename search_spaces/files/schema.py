@@ -76,8 +76,8 @@ class StackFile(_Keys):
     """A stack of layers."""
 
     slots: Annotated[int, Field(strict=True, ge=1, le=MOST_SLOTS)] = Field(description="a whole number from 1 to 512")
-    depth: DepthFile | None = Field(None, description="a table with keep and layers or at_least; absent: all slots")
-    sharing: Texts = Field(["none"], description="a list of none, attention, ffn, all, or with groups such as all/2")
+    depth: DepthFile | None = Field(None, description="a table with keep, and layers or at_least; absent: all slots")
+    sharing: Texts = Field(["none"], description="a list of none, attention, ffn and all; with groups of layers: all/2")
     choose: Any = Field(None, description="a list of layer types, {global: [...]} or {by_slot: [[...], ...]}")
     layers: dict[FamilyName, LayerFile] = Field(
         min_length=1, description="a table of layer types; their names are letters, digits, dash and underscore")
@@ -102,7 +102,8 @@ class SpaceFile(_Keys):
     placement: Placements = Field(["pre"], description=", ".join(PLACEMENTS))
     positions: Positions = Field(["learned"], description=", ".join(POSITIONS))
     bias: Truths = Field([True], description="true or false: whether linear maps have a bias")
-    share_inputs: Truths = Field([True], description="true or false: one embedding for source and target (seq2seq)")
+    share_inputs: Truths = Field(
+        [True], description="true or false: whether source and target share one embedding (seq2seq)")
     residual: Texts = Field(["plain"], description="how sub-layers are added to the stream: a list of residuals")
     embedding: PartFile = Field(description="a table of embedding kinds and their dims")
     head: PartFile = Field(description="a table of head kinds and their dims")

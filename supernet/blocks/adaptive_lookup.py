@@ -14,18 +14,19 @@ from supernet.layers.bands import bands_fit, describe_bands
 from supernet.layers.positions import AddedPositions
 
 BAND_DIMS = (
-    Dim("bands", int, "bands of words; ids must be sorted by falling frequency", default=3, least=2, most=16),
-    Dim("first", int, "words of the first band, the most frequent"),
-    Dim("growth", float, "growth of the cumulative number of words from band to band", default=3.0, least=1.01),
+    Dim("bands", int, "number of frequency bands; token ids must be sorted by decreasing frequency", default=3, least=2,
+        most=16),
+    Dim("first", int, "number of words in the first band, the most frequent ones"),
+    Dim("growth", float, "factor by which the cumulative number of words grows per band", default=3.0, least=1.01),
     Dim("factor", int, "factor by which each band is narrower than the previous one", default=4),
 )
 """The dims of everything that splits its words into bands."""
 BAND_RULES = (
     Rule(("first", "vocab_size", "bands", "growth"), lambda first, words, bands, growth: bands_fit(
-        words, bands, first, growth), "every band needs a word"),
+        words, bands, first, growth), "every band needs at least one word"),
 )
 NARROWEST = Rule(("rank", "bands", "factor"), lambda rank, bands, factor: rank // factor ** (bands - 1) >= 1,
-                 "the last band needs a channel")
+                 "the last band needs at least one channel")
 
 
 def canonical_bands(dims: dict[str, Value]) -> dict[str, Value]:
@@ -63,17 +64,17 @@ KIND = Kind(
     name="adaptive_lookup",
     role="embedding",
     module=AdaptiveLookup,
-    help="embedding tables in bands, narrower for rare words",
+    help="one embedding table per frequency band, narrower for rare words (adaptive input)",
     paper="Baevski and Auli (2019), Adaptive Input Representations, arXiv:1809.10853",
     projects=True,
     tables=describe_tables,
     dims=(
         Dim("rank", int, "width of the first table", default="full", expressions=(FULL,)),
-        Dim("scale", bool, "whether rows are scaled by the root of the rank", default=False),
+        Dim("scale", bool, "whether embeddings are multiplied by the square root of the rank", default=False),
         *BAND_DIMS,
     ),
     facts=("width", "vocab_size", "context", "positions", "bias"),
-    rules=(Rule(("rank", "width"), lambda rank, width: rank <= width, "the rank is at most the width"),
+    rules=(Rule(("rank", "width"), lambda rank, width: rank <= width, "the rank must be at most the width"),
            NARROWEST, *BAND_RULES),
     canonical=lambda dims, facts: ("adaptive_lookup", canonical_bands(dims)),
     words=lambda dims, width: ("embedding", widened(dims["rank"], width), f"{dims['bands']} bands"),

@@ -52,7 +52,7 @@ KIND = Kind(
     dims=BAND_DIMS,
     facts=("width", "vocab_size"),
     rules=(Rule(("factor", "width", "bands"), lambda factor, width, bands: width // factor ** (bands - 1) >= 1,
-                "the last band needs a channel"), *BAND_RULES),
+                "the last band needs at least one channel"), *BAND_RULES),
     canonical=lambda dims, facts: ("adaptive_softmax", canonical_bands(dims)),
     words=lambda dims, width: ("head", "adaptive softmax", f"{dims['bands']} bands"),
     parts=lambda dims, width: tuple(DrawnPart(width / dims["factor"]**i) for i in range(min(dims["bands"], 4))),

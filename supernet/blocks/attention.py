@@ -13,9 +13,9 @@ from supernet.declared import AttentionHeads
 from supernet.layers.attention import MultiHead, RelativeBias
 
 HEADS = (
-    Dim("n_heads", int, "query heads"),
-    Dim("head_dim", int, "channels of a head", default="width/n_heads", expressions=(PER_HEAD,)),
-    Dim("n_kv_heads", int, "key/value heads, clipped to n_heads", default="n_heads", at_most="n_heads",
+    Dim("n_heads", int, "number of query heads"),
+    Dim("head_dim", int, "channels per head", default="width/n_heads", expressions=(PER_HEAD,)),
+    Dim("n_kv_heads", int, "number of key/value heads, clipped to n_heads", default="n_heads", at_most="n_heads",
         expressions=(ALL_HEADS,)),
 )
 """The dims of all kinds with attention."""
@@ -26,10 +26,11 @@ OWN_HEADS = HEADS[:2]
 """The dims of attention in which every head has its own keys and values."""
 EVEN_HEADS = Rule(("head_dim", "positions"), lambda head_dim, positions: positions != "rotary" or head_dim % 2 == 0,
                   "rotary positions need an even head_dim")
-BIASES = Dim("biases", str, "which maps have a bias: as the whole model, all, queries, keys and values only, or none",
-             default="model", choices=("model", "all", "qkv", "none"), optional=True)
+BIASES = Dim("biases", str, "linear maps with a bias: as in the rest of the model (model), all, only queries, keys and "
+                            "values (qkv), or none", default="model", choices=("model", "all", "qkv", "none"),
+                            optional=True)
 QK_NORM = Dim("qk_norm", bool, "whether queries and keys are normalised", default=False, optional=True)
-ROTARY_BASE = Dim("rotary_base", float, "base of the wavelengths of rotary positions", default=1e4, least=2,
+ROTARY_BASE = Dim("rotary_base", float, "base of rotary positions (rope_theta)", default=1e4, least=2,
                   optional=True)
 ATTENDS = ("width", "causal", "positions", "context", "bias")
 """The facts of everything that attends."""
@@ -93,9 +94,10 @@ KIND = Kind(
     dims=(
         *HEADS,
         BIASES, QK_NORM, ROTARY_BASE,
-        Dim("relative_buckets", int, "buckets of distances with a learned score (T5); 0 for none", default=0, least=0,
+        Dim("relative_buckets", int, "number of buckets of the relative position bias (T5); 0: none", default=0,
+            least=0, optional=True),
+        Dim("relative_distance", int, "distance from which all tokens share the last bucket", default=128,
             optional=True),
-        Dim("relative_distance", int, "distance from which the last bucket is used", default=128, optional=True),
     ),
     canonical=_canonical,
     facts=(*ATTENDS, "norm_eps"),
@@ -103,9 +105,9 @@ KIND = Kind(
         *HEAD_RULES,
         EVEN_HEADS,
         Rule(("relative_buckets",), lambda buckets: buckets == 0 or buckets >= 4 and buckets % 2 == 0,
-             "relative positions need an even number of at least 4 buckets"),
+             "relative_buckets must be 0, or an even number of at least 4"),
         Rule(("relative_distance", "relative_buckets"), lambda distance, buckets: distance > buckets // 2,
-             "relative_distance is more than half the buckets"),
+             "relative_distance must be more than half of relative_buckets"),
     ),
     words=lambda dims, width: ("attention", heads_in_words(dims)),
     parts=drawn_heads,

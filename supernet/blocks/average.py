@@ -55,9 +55,9 @@ KIND = Kind(
     name="average",
     role="mixer",
     module=AverageMixing,
-    help="mean of the previous tokens, in encoders of all (average attention network)",
+    help="mean of the previous tokens; in an encoder, of all tokens (average attention network)",
     paper="Zhang et al. (2018), Average Attention Network, arXiv:1805.00631",
-    dims=(Dim("gated", bool, "whether gates weight the token and the mean", default=True),),
+    dims=(Dim("gated", bool, "whether learned gates weight the token and the mean", default=True),),
     facts=("width", "causal", "bias"),
     words=lambda dims, width: ("average", "gated" if dims["gated"] else ""),
 )

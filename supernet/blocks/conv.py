@@ -9,10 +9,10 @@ from supernet.call import Call
 from supernet.layers.convolution import ConvBranch
 
 CONV_DIMS = (
-    Dim("kernel", int, "length of the kernel", odd=True, most=1023),
+    Dim("kernel", int, "kernel size", odd=True, most=1023),
     Dim("conv_heads", int, "number of kernels, each shared by consecutive channels", default=4),
     Dim("conv", str, "learned (light) or computed (dynamic) kernels", default="light", choices=("light", "dynamic")),
-    Dim("glu", bool, "whether the first map is gated", default=True),
+    Dim("glu", bool, "whether the input projection is gated (GLU)", default=True),
 )
 """The dims of all kinds with convolution."""
 

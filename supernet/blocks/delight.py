@@ -13,9 +13,10 @@ from supernet.layers.dextra import DExTra
 from supernet.layers.groups import most_groups
 
 DEXTRA_DIMS = (
-    Dim("depth", int, "group-linear layers of the DExTra unit", most=64, expressions=(SCALED_DEPTH,)),
+    Dim("depth", int, "number of group-linear layers of the DExTra unit", most=64, expressions=(SCALED_DEPTH,)),
     Dim("multiplier", float, "expansion factor of the unit", least=0.01, expressions=(SCALED_MULTIPLIER,)),
-    Dim("group_start", int, "groups of the first layer: 2 as released, 1 as in the formula", default=2, most=2),
+    Dim("group_start", int, "groups of the first layer: 2 as in the released code, 1 as in the paper", default=2,
+        most=2),
 )
 """The dims of all kinds with a DExTra unit."""
 DEXTRA_RULES = (
@@ -56,12 +57,12 @@ KIND = Kind(
     name="delight",
     role="mixer",
     module=DeLight,
-    help="DExTra unit and single-head attention",
+    help="expand-reduce unit (DExTra) and single-head attention (DeLighT)",
     paper="Mehta et al. (2021), DeLighT, arXiv:2008.00623",
     dims=DEXTRA_DIMS,
     facts=("width", "causal", "positions", "context"),
     rules=DEXTRA_RULES,
     canonical=lambda dims, facts: ("delight", canonical_dextra(dims, facts)),
-    words=lambda dims, width: ("delight", f"depth {dims['depth']}", f"widens × {dims['multiplier']:g}"),
+    words=lambda dims, width: ("delight", f"depth {dims['depth']}", f"expansion × {dims['multiplier']:g}"),
     parts=lambda dims, width: (DrawnPart(int(dims["multiplier"] * width), "deep"),),
 )

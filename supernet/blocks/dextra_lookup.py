@@ -58,7 +58,7 @@ KIND = Kind(
     paper="Mehta et al. (2021), DeLighT, arXiv:2008.00623",
     dims=(
         Dim("rank", int, "width of the table"),
-        Dim("scale", bool, "whether rows are multiplied by the square root of their width", default=True),
+        Dim("scale", bool, "whether embeddings are multiplied by the square root of their width", default=True),
         *DEXTRA_DIMS,
     ),
     facts=("width", "vocab_size", "context", "positions", "sides"),

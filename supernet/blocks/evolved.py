@@ -73,8 +73,8 @@ KIND = Kind(
     paper="So et al. (2019), The Evolved Transformer, arXiv:1901.11117",
     dims=(
         Dim("inner", int, "channels of the wide branch", default="4x", expressions=(TIMES_WIDTH,)),
-        Dim("kernel", int, "taps of the narrow branch", default=3, odd=True, most=1023),
-        Dim("mix_kernel", int, "taps of the separable convolution", default=9, odd=True, most=1023),
+        Dim("kernel", int, "kernel size of the narrow branch", default=3, odd=True, most=1023),
+        Dim("mix_kernel", int, "kernel size of the separable convolution", default=9, odd=True, most=1023),
     ),
     facts=("width", "causal", "bias"),
     words=lambda dims, width: ("evolved", str(dims["inner"]), f"kernels {dims['kernel']}, {dims['mix_kernel']}"),

@@ -63,9 +63,9 @@ KIND = Kind(
     paper="Shazeer (2020), GLU Variants Improve Transformer, arXiv:2002.05202",
     dims=(
         Dim("inner", int, "inner width", expressions=(TIMES_WIDTH,)),
-        Dim("activation", str, "activation (sigmoid and gated is GLU, linear is LiGLU)", default="gelu",
+        Dim("activation", str, "activation (with gated: sigmoid is GLU, linear is LiGLU)", default="gelu",
             choices=tuple(ACTIVATIONS)),
-        Dim("gated", bool, "whether a second map gates the first", default=False),
+        Dim("gated", bool, "whether a second linear map gates the first", default=False),
     ),
     facts=("width", "bias"),
     rules=(Rule(("activation", "gated"), lambda activation, gated: gated or activation != "linear",

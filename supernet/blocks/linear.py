@@ -39,7 +39,7 @@ KIND = Kind(
     help="logits from a separate output matrix",
     dims=(Dim("head_rank", int, "inner width of the output matrix", default="full", expressions=(FULL,)),),
     facts=("width", "vocab_size"),
-    rules=(Rule(("head_rank", "width"), lambda rank, width: rank <= width, "head_rank is at most the width"),),
+    rules=(Rule(("head_rank", "width"), lambda rank, width: rank <= width, "head_rank must be at most the width"),),
     words=lambda dims, width: ("head", f"rank {dims['head_rank']}" if dims["head_rank"] < width else "own matrix"),
     parts=lambda dims, width: (DrawnPart(dims["head_rank"]),),
 )

@@ -80,19 +80,19 @@ KIND = Kind(
     paper="Wu et al. (2020), Lite Transformer, arXiv:2004.11886",
     dims=(
         Dim("ratio", float, "share of the channels used for attention", least=0, most=1),
-        Dim("n_heads", int, "attention heads"),
+        Dim("n_heads", int, "number of attention heads"),
         *CONV_DIMS,
     ),
     facts=("width", "causal", "positions", "context", "bias"),
     rules=(
         Rule(("n_heads", "ratio", "width", "positions"), _whole_heads,
-             "n_heads must divide ratio x width (twice n_heads where positions are rotary)"),
+             "n_heads must divide ratio x width (with rotary positions, 2 x n_heads must)"),
         Rule(("conv_heads", "ratio", "width"),
              lambda heads, ratio, width: (width - attending(width, ratio)) % heads == 0,
              "conv_heads must divide (1 - ratio) x width"),
     ),
     canonical=_canonical,
-    words=lambda dims, width: (f"LSRA, {100 * dims['ratio']:.0f} % attends", heads_in_words(dims),
+    words=lambda dims, width: (f"LSRA, {100 * dims['ratio']:.0f} % attention", heads_in_words(dims),
                                f"{dims['conv']} kernel {dims['kernel']}"),
     parts=_parts,
 )

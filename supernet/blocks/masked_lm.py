@@ -39,7 +39,8 @@ KIND = Kind(
     help="logits of masked tokens",
     paper="Devlin et al. (2019), BERT, arXiv:1810.04805",
     ties=True,
-    rules=(Rule(("tables",), lambda tables: tables == "words", "it needs an embedding with one table of all words"),),
+    rules=(Rule(("tables",), lambda tables: tables == "words", "it needs an embedding with a single table for all "
+                                                               "words"),),
     dims=(Dim("activation", str, "activation", default="gelu", choices=tuple(ACTIVATIONS), optional=True),),
     facts=("width", "rank", "vocab_size", "norm", "norm_eps"),
 )

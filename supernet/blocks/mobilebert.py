@@ -76,8 +76,8 @@ KIND = Kind(
     help="a whole layer in a bottleneck: attention and stacked feed-forward networks; use it with no_ffn",
     paper=PAPER,
     dims=(
-        Dim("n_heads", int, "heads, which share the bottleneck"),
-        Dim("source", str, "input of queries, keys and values", default="shared",
+        Dim("n_heads", int, "number of heads, which split the bottleneck"),
+        Dim("source", str, "what queries, keys and values are computed from", default="shared",
             choices=("input", "shared", "bottleneck")),
         *STACK_DIMS,
     ),

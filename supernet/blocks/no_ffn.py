@@ -16,4 +16,4 @@ class NoFeedForward(nn.Module):
         return torch.zeros_like(x)
 
 
-KIND = Kind(name="no_ffn", role="ffn", module=NoFeedForward, help="no feed-forward, where the mixer is a whole layer")
+KIND = Kind(name="no_ffn", role="ffn", module=NoFeedForward, help="no feed-forward; for mixers that are whole layers")

@@ -54,7 +54,7 @@ KIND = Kind(
     name="pkm",
     role="ffn",
     module=ProductKeyMemory,
-    help="product-key memory: a few of very many values per token",
+    help="product-key memory: each token reads a few of very many values",
     paper="Lample et al. (2019), Large Memory Layers with Product Keys, arXiv:1907.05242",
     dims=(
         Dim("keys", int, "number of half keys; the memory has keys² values", least=2, most=10_000),

@@ -61,7 +61,7 @@ POOL = Kind(
 )
 UP_SAMPLE = Kind(
     name="upsample", role="restore", module=UpSample, dims=(FACTOR,), causal=False,
-    help="repeats tokens and adds those before pooling",
+    help="repeats tokens and adds the hidden states from before pooling",
     paper="Dai et al. (2020), Funnel-Transformer, arXiv:2006.03236",
 )
 NOTHING = Kind(name=SKIP, role="between", module=Skip, help="no block after the layer")

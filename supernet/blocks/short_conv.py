@@ -62,7 +62,7 @@ KIND = Kind(
     module=ShortConvolution,
     help="gated short convolution (LFM2)",
     paper="Liquid AI (2025), LFM2 Technical Report, arXiv:2511.23404",
-    dims=(Dim("kernel", int, "taps of each channel", default=3, odd=True, most=1023),),
+    dims=(Dim("kernel", int, "kernel size", default=3, odd=True, most=1023),),
     facts=("width", "causal", "bias"),
     words=lambda dims, width: ("gated convolution", f"kernel {dims['kernel']}"),
     parts=lambda dims, width: (DrawnPart(width, "convolves"),),

@@ -81,7 +81,7 @@ KIND = Kind(
     paper="Jaszczur et al. (2021), Sparse is Enough in Scaling Transformers, arXiv:2111.12763",
     dims=(
         Dim("inner", int, "inner width", expressions=(TIMES_WIDTH,)),
-        Dim("block", int, "inner channels of a block, of which one is computed", least=2),
+        Dim("block", int, "inner channels per block; one of them is computed", least=2),
         Dim("controller", int, "inner width of the controller"),
     ),
     facts=("width", "bias"),

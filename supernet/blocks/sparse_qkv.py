@@ -95,11 +95,12 @@ KIND = Kind(
     name="sparse_qkv",
     role="mixer",
     module=SparseQkvAttention,
-    help="attention with queries, keys and values of few parameters",
+    help="attention with sparse projections of queries, keys and values",
     paper="Jaszczur et al. (2021), Sparse is Enough in Scaling Transformers, arXiv:2111.12763",
     dims=(
-        Dim("n_heads", int, "heads, which share the width"),
-        Dim("modules", int, "modules that the width is split into; more modules have fewer parameters", least=2),
+        Dim("n_heads", int, "number of heads, which split the width"),
+        Dim("modules", int, "number of modules that the width is split into; more modules mean fewer parameters",
+            least=2),
     ),
     facts=("width", "causal", "positions", "context", "bias"),
     rules=(

@@ -15,7 +15,7 @@ PAPER = "Sun et al. (2020), MobileBERT, arXiv:2004.02984"
 STACK_DIMS = (
     Dim("bottleneck", int, "reduced width", expressions=(TIMES_WIDTH,)),
     Dim("inner", int, "inner width of a feed-forward network", expressions=(TIMES_WIDTH,)),
-    Dim("stack", int, "feed-forward networks one after the other", default=4, most=64),
+    Dim("stack", int, "number of consecutive feed-forward networks", default=4, most=64),
     Dim("activation", str, "activation", default="relu", choices=("relu", "gelu")),
 )
 """The dims of everything that stacks feed-forward networks."""

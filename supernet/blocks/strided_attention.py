@@ -65,7 +65,7 @@ KIND = Kind(
     name="strided_attention",
     role="mixer",
     module=StridedAttention,
-    help="attention to the nearest tokens and to distant ones at a stride (Sparse Transformer)",
+    help="attention to the nearest tokens and to every stride-th distant one (Sparse Transformer)",
     paper="Child et al. (2019), Sparse Transformers, arXiv:1904.10509",
     dims=(*OWN_HEADS, Dim("stride", int, "number of nearest tokens, and distance between distant ones", least=2)),
     facts=ATTENDS,

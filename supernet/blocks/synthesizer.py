@@ -145,10 +145,10 @@ KIND = Kind(
     help="attention with scores that are learned, random or computed from one token (Synthesizer)",
     paper="Tay et al. (2020), Synthesizer, arXiv:2005.00743",
     dims=(
-        Dim("n_heads", int, "heads"),
+        Dim("n_heads", int, "number of heads"),
         Dim("scores", str, "source of the scores", choices=SCORES),
-        Dim("rank", int, "rank of factorised scores; 1 for others", default=8),
-        Dim("mix", bool, "whether scores of queries and keys are mixed in", default=False),
+        Dim("rank", int, "rank of factorised scores; other scores ignore it", default=8),
+        Dim("mix", bool, "whether query-key scores are mixed in", default=False),
     ),
     facts=ATTENDS,
     rules=(

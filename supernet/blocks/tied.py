@@ -43,13 +43,14 @@ class TiedHead(nn.Module):
 
 
 TIED_DIMS = (
-    Dim("projection", str, "the map to the table's width", default="shared", choices=("shared", "own")),
+    Dim("projection", str, "projection to the width of the table: the embedding's (shared) or its own",
+        default="shared", choices=("shared", "own")),
 )
 """The dims of everything that uses the embedding's tables."""
 TIED_RULES = (
     Rule(("projection", "projects", "rank", "width"),
          lambda projection, projects, rank, width: projection == "own" or projects or rank == width,
-         "this embedding has no linear map to share; use `own`"),
+         "this embedding has no projection to share; use `own`"),
 )
 
 
@@ -71,7 +72,7 @@ KIND = Kind(
     paper="Press and Wolf (2017), Using the Output Embedding, arXiv:1608.05859",
     ties=True,
     dims=(*TIED_DIMS,
-          Dim("scale", bool, "whether hidden states are divided by the root of the width", default=False,
+          Dim("scale", bool, "whether hidden states are divided by the square root of the width", default=False,
               optional=True),
           Dim("word_bias", bool, "whether every word has a bias", default=False, optional=True)),
     facts=("width", "rank", "vocab_size"),

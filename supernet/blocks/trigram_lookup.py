@@ -49,7 +49,7 @@ KIND = Kind(
     name="trigram_lookup",
     role="embedding",
     module=TrigramLookup,
-    help="narrow embedding table; a linear map of every token and its neighbours",
+    help="narrow embedding table and a linear map of each token with its two neighbours",
     paper="Sun et al. (2020), MobileBERT, arXiv:2004.02984",
     causal=False,
     dims=(
@@ -57,7 +57,7 @@ KIND = Kind(
         Dim("norm_after", bool, "whether the embedding is normalised", default=False),
     ),
     facts=("width", "vocab_size", "context", "n_types", "positions", "norm", "bias"),
-    rules=(Rule(("rank", "width"), lambda rank, width: rank <= width, "the rank is at most the width"),),
+    rules=(Rule(("rank", "width"), lambda rank, width: rank <= width, "the rank must be at most the width"),),
     words=lambda dims, width: ("embedding", widened(dims["rank"], width), "of three tokens"),
     parts=lambda dims, width: (DrawnPart(dims["rank"]),) * 3,
 )

@@ -35,7 +35,7 @@ def cache_embedding(model: Transformer) -> Transformer:
         if not isinstance(getattr(module, "places", None), AddedPositions) or not kinds.get(arch.embedding.kind).causal:
             raise InputError("embedding", f"{arch.embedding.kind} cannot be stored as a table of words")
         if getattr(module, "target_dextra", None) is not None:
-            raise InputError("embedding", f"{arch.embedding.kind} reads source and target differently")
+            raise InputError("embedding", f"{arch.embedding.kind} embeds source and target differently")
     head, tensors = _head(arch, model)
     tensors |= {name: tensor for name, tensor in model.state_dict().items()
                 if not name.startswith((*(f"{path}." for path in embeddings), "head."))}
@@ -67,7 +67,7 @@ def _head(arch: Architecture, model: Transformer) -> tuple[BlockConfig, dict[str
     dims, rank = arch.head.filled(), arch.head_facts().rank
     plain = arch.head.kind == "tied" and dims["projection"] == "own" and not dims["scale"] and not dims["word_bias"]
     if not plain or rank == arch.width:
-        raise InputError("head", f"{arch.head} uses the tables that a cached embedding does not have")
+        raise InputError("head", f"{arch.head} needs embedding tables, which a cached embedding does not have")
     path = [step.path for step in plan(arch) if step.role == "embedding"][-1]
     table = model.get_parameter(f"{path}.table.weight")
     return BlockConfig.of("linear", {"head_rank": rank}), {**own, "head.words.weight": table}

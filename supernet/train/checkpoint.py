@@ -143,7 +143,8 @@ def read_progress(path: Path) -> Progress:
     data = read_table(path, REMEDY)
     known, progress = {field.name for field in fields(Progress)}, data.get("progress")
     if data.get("schema_version") != SCHEMA_VERSION or not isinstance(progress, dict) or set(progress) != known:
-        raise InputError(str(path), f"has another schema; this version reads schema_version {SCHEMA_VERSION}; {REMEDY}")
+        raise InputError(str(path), f"has a different schema; this version reads schema_version {SCHEMA_VERSION}; "
+                                    f"{REMEDY}")
     found = checked(_PROGRESS, progress, str(path), REMEDY)
     if min(found.step, found.tokens, found.skipped, found.best_step) < 0:
         raise InputError(str(path), f"is damaged (step {found.step}, best step {found.best_step}); {REMEDY}")

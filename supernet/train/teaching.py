@@ -201,7 +201,7 @@ class Teaching(Lesson):
         mine, theirs = (predict(model, model.arch, batch, Recipe(), ("attention",))["attention"]
                         for model in (student, teacher.model))
         if not any(_matched(mine[pair.student], theirs[pair.teacher]) for pair in self.pairs):
-            says = "no layer of the student has attention maps where its teacher layer has them; remove attention"
+            says = "no pair of matching student and teacher layers has attention maps to compare; remove attention"
             raise InputError(f"{Option('distill')} attention", says)
 
 

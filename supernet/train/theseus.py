@@ -47,7 +47,7 @@ def predecessor(space: SearchSpace, student: Architecture) -> Architecture:
         raise InputError(Option("theseus"), says)
     for arch in (student, found):
         if shared_layers(arch):
-            says = f"{arch.key[:12]} has layers that reuse what others compute, so layers cannot be replaced one by one"
+            says = f"{arch.key[:12]} has layers that reuse results of others, so layers cannot be replaced one by one"
             raise InputError(Option("theseus"), f"{says}; retrain without it")
     return found
 

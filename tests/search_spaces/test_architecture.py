@@ -91,7 +91,7 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         put("embedding", "positions_at", value="rank"), "embedding: lookup(norm_after=False, positions_at=rank"),
     "cross-attention of a language model": (
         put("decoder", 0, "cross", value={"kind": "cross_attention", "n_heads": 2, "head_dim": 8, "n_kv_heads": 2}),
-        "decoder.0.cross: only a seq2seq decoder has one"),
+        "decoder.0.cross: is allowed in a seq2seq decoder only"),
     "separate inputs of a language model": (
         put("share_inputs", value=False), "share_inputs: false is allowed for seq2seq only"),
 }

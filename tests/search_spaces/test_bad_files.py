@@ -87,7 +87,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         mixer(delight={"depth": 2, "multiplier": float("inf")}), [f"{MIXER}.delight.multiplier: inf is not allowed"]),
     "rank above the width": (
         {"embedding": {"lookup": {"rank": [8, 20]}}},
-        ["embedding.lookup.rank: 20 is not allowed with width 16: the rank is at most the width"]),
+        ["embedding.lookup.rank: 20 is not allowed with width 16: the rank must be at most the width"]),
     "depths in the wrong order": (
         {"scaling": {"depths": ["8-4"], "multiplier": 2}},
         ["scaling.depths: '8-4' is not allowed: N_min 8 is greater than N_max 4"]),
@@ -131,7 +131,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["decoder.layers.plain.cross: is missing: a seq2seq decoder attends to the source"]),
     "cross-attention in a language model": (
         {"decoder__layers__plain__cross": {"cross_attention": {"n_heads": 2}}},
-        ["decoder.layers.plain.cross: only a seq2seq decoder has one"]),
+        ["decoder.layers.plain.cross: is allowed in a seq2seq decoder only"]),
     "separate inputs of a language model": (
         {"share_inputs": False}, ["share_inputs: false is allowed for the family seq2seq"]),
     "head that gives no words": (

@@ -35,7 +35,8 @@ def test_it_computes_the_same(embedding, head, positions):
 @pytest.mark.parametrize(("embedding", "head", "family", "says"), [
     ({"lookup": {}}, {"tied": {}}, "lm", "embedding: lookup cannot be stored"),
     ({"trigram_lookup": {"rank": 4}}, {"classifier": {}}, "encoder", "embedding: trigram_lookup cannot be stored"),
-    ({"adaptive_lookup": {"first": 5, "factor": 2}}, {"tied": {}}, "lm", "head: adaptive_tied.* uses the tables"),
+    ({"adaptive_lookup": {"first": 5, "factor": 2}}, {"tied": {}}, "lm", "head: adaptive_tied.* needs embedding "
+                                                                         "tables"),
 ])
 def test_what_cannot_be_cached_is_refused(embedding, head, family, says):
     with pytest.raises(InputError, match=says):

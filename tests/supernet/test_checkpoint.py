@@ -169,7 +169,7 @@ def test_another_schema_is_told(tmp_path):
     state = json.loads(path.read_text("utf-8"))
     for changed in ({**state, "schema_version": 2}, {**state, "progress": {**state["progress"], "new": 1}}):
         path.write_text(json.dumps(changed), "utf-8")
-        with pytest.raises(InputError, match="has another schema; this version reads schema_version 1"):
+        with pytest.raises(InputError, match="has a different schema; this version reads schema_version 1"):
             Checkpoints(tmp_path, 2).load_newest(plain_trainer())
 
 

@@ -166,11 +166,11 @@ def test_what_cannot_be_read_is_told():
     tokens = torch.zeros(2, 6, dtype=torch.long)
     with pytest.raises(InputError, match="encoder cannot generate text; allowed: lm, seq2seq"):
         Transformer(load_space("encoder-small").smallest()).start(1)
-    with pytest.raises(InputError, match="lm starts from a number"):
+    with pytest.raises(InputError, match="lm needs the number of sequences"):
         lm.start(tokens)
-    with pytest.raises(InputError, match="takes no mask or types here"):
+    with pytest.raises(InputError, match="mask and types are not allowed"):
         lm.start(2, mask=tokens == 0)
-    with pytest.raises(InputError, match="seq2seq starts from the ids of a source"):
+    with pytest.raises(InputError, match="seq2seq needs the token ids"):
         translator.start(2)
     with pytest.raises(InputError, match="source of 9 tokens is longer than the context 8"):
         translator.start(torch.zeros(2, 9, dtype=torch.long))
@@ -181,7 +181,7 @@ def test_what_cannot_be_read_is_told():
     _, cache = lm.decode(tokens, lm.start(2))
     with pytest.raises(InputError, match="3 tokens after 6 exceed the context 8; at most 2 are allowed"):
         lm.decode(tokens[:, :3], cache)
-    with pytest.raises(InputError, match="tokens are of 1 sequences, the cache is of 2"):
+    with pytest.raises(InputError, match="1 sequences of tokens do not match a cache of 2"):
         lm.decode(tokens[:1, :1], cache)
     with pytest.raises(InputError, match=r"a piece has shape \(6,\)"):
         lm.decode(tokens[0], cache)

@@ -108,7 +108,7 @@ def test_wrong_settings_are_told():
                            ({"top_k": 0}, "top_k is 0; allowed: 1 or more"),
                            ({"stop": 20}, "stop is 20; allowed: 0 to 19"),
                            ({"begin": 1}, "lm needs a prompt and no start token"),
-                           ({"mask": tokens == 0}, "lm takes no mask")):
+                           ({"mask": tokens == 0}, "mask and types are not allowed")):
         with pytest.raises(InputError, match=says):
             lm.generate(tokens, 2, **settings)
     with pytest.raises(InputError, match="seq2seq needs a start token for targets"):

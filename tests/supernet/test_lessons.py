@@ -237,7 +237,7 @@ class TestLayers:
                 mixers[kinds.pop()] = arch
         teacher = Transformer(mixers["attention"], seed=0)
         assert "attention" in teaching(Transformer(mixers["lsra"]), teacher).parts
-        with pytest.raises(InputError, match="no layer of the student has attention maps"):
+        with pytest.raises(InputError, match="no pair of matching student and teacher layers"):
             teaching(Transformer(mixers["conv"]), teacher)
 
 

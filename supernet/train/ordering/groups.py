@@ -90,7 +90,7 @@ def find_groups(arch: Architecture) -> PermutationGroups:
             if group.axes:
                 found.append(AxisGroup(name, group.size, _of_steps(steps, group.axes), group.within))
             else:
-                left[name] = f"{units[0].block.kind} computes something else when it is permuted"
+                left[name] = f"{units[0].block.kind} computes a different result if these channels are permuted"
         axes = _width_axes(units, facts) if WIDTH not in left else ()
         if axes is None:
             left[WIDTH] = f"{units[0].block.kind} ({steps[0].path}) has channels that cannot be reordered"
