@@ -79,7 +79,8 @@ def _shown() -> list[Kind]:
 
 def _kind(kind: Kind) -> Iterator[str]:
     unit = example(kind.name)
-    yield from (f"### {kind.name}", "", f"{_sentence(kind.help)}" + ("" if kind.causal else " Not causal: encoders only."), "")
+    yield from (f"### {kind.name}", "", f"{_sentence(kind.help)}" + ("" if kind.causal else " Not causal: encoders "
+                                                                                            "only."), "")
     yield from (f"![{kind.name}]({PICTURES}/{kind.name}.svg)", "")
     if kind.dims:
         yield from ("| dim | default | description |", "|---|---|---|")

@@ -45,7 +45,7 @@ def train(space: Name, task: str | None, run: Name, data: Settings | None = None
         task: None for that of `init`.
         data: such as `{"train": "my.txt"}`; by default those of `init`, or the bundled sample data.
         training: such as `{"steps": 2000}`.
-        init: a subnet or a finished run that the supernet starts from and that teaches it.
+        init: a subnet or a finished run whose model initialises and teaches the supernet.
         check: whether to report rarely trained tensors and the gain of a few more steps for single architectures.
     """
     from nas.core.run_dir import RunDir
@@ -267,7 +267,7 @@ def generate(subnet: Name, text: str, tokens: int = 100, *, temperature: float =
 
 
 def predict(subnet: Name, texts: Sequence[str]) -> list[Answer]:
-    """The prediction of a model for each text: a class, a number or whatever its task defines."""
+    """The prediction of a model for each text: a class, a number or another result of its task."""
     return _answers(subnet, texts)
 
 

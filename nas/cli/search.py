@@ -62,7 +62,7 @@ def search(
              "machine). Default: in this process.")] = None,
     concurrency: Annotated[int | None, typer.Option(
         "--concurrency", metavar="N", min=1, show_default=False,
-        help="Evaluations at once on the cluster; default: as many as fit.")] = None,
+        help="Parallel evaluations on the cluster; default: as many as fit.")] = None,
     cpus_per_trial: Annotated[float, typer.Option("--cpus-per-trial", metavar="X",
                                                   help="CPUs per evaluation on the cluster.")] = 1.0,
     gpus_per_trial: Annotated[float, typer.Option("--gpus-per-trial", metavar="X",

@@ -83,7 +83,7 @@ def prune_to(
     subnet: SubnetName,
     most: Annotated[list[str] | None, typer.Option(
         "--max", metavar="MEASURE=VALUE", show_default=False,
-        help="Limit, such as latency:cpu=12ms or params=5M; repeatable.")] = None,
+        help="Upper limit, such as latency:cpu=12ms or params=5M; repeatable.")] = None,
     method: Annotated[str | None, typer.Option(
         "--method", metavar="METHOD", show_default=False,
         help="uniform: shrink all widths, heads and feed-forwards by one factor; layers: remove whole layers, evenly "
@@ -205,7 +205,7 @@ def retrain(
              "local (started on this machine). Default: one after the other.")] = None,
     concurrency: Annotated[int | None, typer.Option(
         "--concurrency", metavar="N", min=1, show_default=False,
-        help="Trainings at once on the cluster; default: as many as fit.")] = None,
+        help="Parallel trainings on the cluster; default: as many as fit.")] = None,
     as_json: Json = False,
 ) -> None:
     """Retrain a subnet with a teacher, or fine-tune it for a task.
@@ -227,7 +227,7 @@ def retrain(
     if top is not None and out is not None:
         raise InputError("--out", "names the folder of one result; it cannot be combined with --top")
     if top is not None and (task is not None or data or run_name is not None):
-        raise InputError("--task, --data, --run", "are for one subnet; they cannot be combined with --top")
+        raise InputError("--task, --data, --run", "apply to one subnet; they cannot be combined with --top")
     losses, training = None if distill is None else tuple(distill.split(",")), parse_settings(settings or [], "--set")
     request: RetrainRequest | RetrainBestRequest
     if top is None:

@@ -35,7 +35,7 @@ def train(
     init: Annotated[str | None, typer.Option(
         "--init", metavar="SUBNET_OR_RUN", autocompletion=_complete.runs_and_subnets, show_default=False,
         help="Start from a trained model: a subnet, or a run's largest architecture. Its weights, ordered by "
-             "importance, fill the supernet, and it teaches every architecture.")] = None,
+             "importance, initialise the supernet, and it teaches every architecture.")] = None,
     resume: Annotated[str | None, typer.Option(
         "--resume", metavar="NAME", autocompletion=_complete.runs, show_default=False,
         help="Resume a run.")] = None,
@@ -74,7 +74,7 @@ def rank(
     steps: Annotated[int | None, typer.Option("--steps", metavar="N", min=1, show_default=False,
                                               help="Training steps of each; default: as many as the supernet.")] = None,
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1,
-                                         help="Number of trainings at once on a Ray cluster.")] = 1,
+                                         help="Number of parallel trainings on a Ray cluster.")] = 1,
     ray: RayAddress = "local", as_json: Json = False,
 ) -> None:
     """Report how well a supernet ranks architectures.

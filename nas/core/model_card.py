@@ -82,7 +82,7 @@ def _latencies(subnet: Subnet) -> Iterator[str]:
                      f"{100 * share:.1f} %" if share else "",
                      measure.show(measured.measured_ms) if measured else "", gap,
                      _settings_text(measured.conditions) if measured else ""))
-    head = ("device", "phase", "predicted", UNMEASURED, "measured", "measured against predicted", "measured with")
+    head = ("device", "phase", "predicted", UNMEASURED, "measured", "difference from predicted", "conditions")
     yield from _table(head, rows, right=(2, 3, 4, 5))
     if any(row[3] for row in rows):
         yield (f"\n{MARK}: the column \"{UNMEASURED}\" is the share of the prediction that is based on prices of units "
@@ -94,7 +94,7 @@ def _history(subnet: Subnet) -> Iterator[str]:
     metrics = list(dict.fromkeys(name for step in steps for name in step.metrics))
     rows = [(step.stage, _settings_text(step.settings), *(_number(step.metrics.get(name)) for name in metrics))
             for step in steps]
-    names = [f"{name} afterwards" for name in metrics]
+    names = [f"{name} after it" for name in metrics]
     yield from _table(("step", "settings", *names), rows, right=range(2, 2 + len(names)))
 
 
@@ -108,7 +108,7 @@ def _data(subnet: Subnet) -> Iterator[str]:
            f"Trained and evaluated for the task {facts.task} on the sample data bundled with Paretoformer.")
     if facts.scale:
         mean, deviation = facts.scale
-        yield f"Its output is a number of standard deviations: the label is {mean:.6g} + {deviation:.6g} x output."
+        yield f"Its output is standardised: the label is {mean:.6g} + {deviation:.6g} x output."
     elif facts.labels:
         yield f"Its classes are {', '.join(facts.labels[:20])}{', ...' if len(facts.labels) > 20 else ''}."
 

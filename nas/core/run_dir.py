@@ -150,7 +150,8 @@ class RunDir:
         path = self.path / "space.yaml"
         text = space_text(path)
         if self.read_manifest().get("space_sha256", digest(path)) != digest(path):
-            raise InputError(str(path), "differs from what the run was started with; restore it, or start a new run "
+            raise InputError(str(path), "differs from the file that the run was started with; restore it, or start a "
+                                        "new run "
                                         "with it")
         return space_from_text(text, str(path))
 

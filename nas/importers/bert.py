@@ -118,7 +118,7 @@ def write(arch: Architecture, model_type: str) -> dict[str, Any]:
     """A config of that type for the architecture."""
     if arch.family != "encoder" or arch.embedding.kind != "lookup" or arch.head.kind not in (
             "features", "masked_lm", "classifier"):
-        raise NotExpressibleError("it is not an encoder of that kind")
+        raise NotExpressibleError("it is not an encoder with a plain embedding table and a stock head")
     known = KNOWN[model_type]
     head = arch.head.kind if arch.head.kind != "features" or not arch.head["pooler"] else "pooler"
     mixer, ffn = arch.encoder[0].mixer, arch.encoder[0].ffn

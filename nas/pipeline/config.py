@@ -22,7 +22,7 @@ class DevicePart(_Part):
     """A device to profile, to search for and to measure on."""
 
     device: str = Field(description="a shipped device (see nas devices) or a YAML file")
-    budget: str = Field("3m", description="time budget of the whole profile, compiling included")
+    budget: str = Field("3m", description="time budget of the whole profile, including compilation")
     check: int = Field(0, ge=0, description="number of whole models to compare predictions with: 4 or more; 0: none")
 
 
@@ -50,7 +50,7 @@ class RetrainPart(_Part):
     teacher: str = Field("supernet", description="supernet, none, or a subnet's folder")
     distill: str | None = Field(None, description="logits, features, attention, separated by commas")
     theseus: bool = Field(False, description="replace the layers of a larger model one by one (BERT-of-Theseus)")
-    training: dict[str, Any] = Field(default_factory=dict, description="settings, as nas settings lists them")
+    training: dict[str, Any] = Field(default_factory=dict, description="training settings (see nas settings)")
 
     def request(self, subnet: str) -> RetrainRequest:
         """What the retraining of a subnet takes."""
@@ -68,7 +68,7 @@ class ExportPart(_Part):
 
     format: str = Field(description="an export format, such as onnx (see nas export)")
     int8: bool = Field(False, description="quantised")
-    no_decoder: bool = Field(False, description="without the decoder, for models that cannot decode token by token")
+    no_decoder: bool = Field(False, description="omit the decoder, for models that cannot decode token by token")
 
     def digested(self) -> dict[str, Any]:
         """What its results depend on; an option that runs of earlier versions lack only where it is set."""
@@ -82,18 +82,21 @@ class PipelineConfig(_Part):
     run: str = Field(description="name of the run; everything is written to runs/NAME")
     space: str = Field(description="a shipped space or a YAML file")
     task: str = Field(description="a task, such as lm or classification (see nas train)")
-    data: DataOptions = Field(default_factory=dict, description="data options, as for nas train; none for the bundled "
-                                                                "sample data")
-    training: dict[str, Any] = Field(default_factory=dict, description="settings, as nas settings lists them")
+    data: DataOptions = Field(default_factory=dict, description="data options (see nas train); empty: the bundled "
+                                                                "sample "
+                                                                "data")
+    training: dict[str, Any] = Field(default_factory=dict, description="training settings (see nas settings)")
     devices: tuple[DevicePart, ...] = Field((), description="devices to profile, search for and measure on")
-    search: dict[str, Any] = Field(default_factory=dict, description="trials, max, sampler, ... as for nas search")
+    search: dict[str, Any] = Field(default_factory=dict, description="search settings: trials, max, sampler, ... (see "
+                                                                     "nas search)")
     pick: tuple[PickPart, ...] = Field((PickPart(knee=True),), min_length=1,
                                        description="which architectures to extract; one selection, or a list of them")
-    retrain: RetrainPart | None = Field(RetrainPart(), description="how to retrain them; null: no retraining")
+    retrain: RetrainPart | None = Field(RetrainPart(), description="how to retrain the extracted models; null: no "
+                                                                   "retraining")
     plain: bool = Field(False, description="whether to train the space's smallest and largest from scratch for "
                                            "comparison, for as many steps as supernet and retraining together")
     export: tuple[ExportPart, ...] = Field((), description="export formats")
-    measure: bool = Field(True, description="whether to measure them on every device that is not estimated")
+    measure: bool = Field(True, description="whether to measure the models on every device that is not estimated")
 
     @field_validator("data", mode="before")
     @classmethod

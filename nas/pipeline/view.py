@@ -84,7 +84,7 @@ def done_table(done: Done) -> RenderableType:
     """What a pipeline made and how long its stages took, for a reader."""
     stages = table("stage", "took", right=("took",))
     for name, seconds in (*done.took, ("all", sum(seconds for _, seconds in done.took))):
-        stages.add_row(name, shown_time(seconds) or "done before")
+        stages.add_row(name, shown_time(seconds) or "already done")
     shipped, plain = [*map(Subnet.open, done.shipped)], [*map(Subnet.open, done.plain)]
     notes = [Text(line) for line in comparisons(shipped, plain)]
     return Group(models_table(shipped, plain), *notes, stages)

@@ -97,7 +97,7 @@ def read(folder: Path, options: Mapping[str, Any]) -> Encoded | None:
     path = folder / INDEX
     if not path.is_file():
         return None
-    remedy = f"delete {folder} and prepare again"
+    remedy = f"delete {folder} and run the command again"
     data = read_table(path, remedy)
     if data.get("schema_version") != VERSION:
         says = f"has schema_version {shown(data.get('schema_version'))}; allowed: {VERSION}; delete {folder}"
@@ -127,7 +127,7 @@ def _shown(options: Mapping[str, Any], key: str, it: str = "") -> str:
 def _load(folder: Path, files: Mapping[str, str]) -> tuple[Tokenizer, Arrays]:
     content = {}
     for name in (TOKENIZER, ARRAYS):
-        content[name] = read_bytes(folder / name, f"delete {folder} and prepare again", MOST_DATA_BYTES)
+        content[name] = read_bytes(folder / name, f"delete {folder} and run the command again", MOST_DATA_BYTES)
         if hashlib.sha256(content[name]).hexdigest() != files.get(name):
-            raise InputError(str(folder / name), f"is damaged; delete {folder} and prepare again")
+            raise InputError(str(folder / name), f"is damaged; delete {folder} and run the command again")
     return Tokenizer.from_str(content[TOKENIZER].decode()), load(content[ARRAYS])

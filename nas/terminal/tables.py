@@ -188,7 +188,7 @@ def published_table(rows: list[Row], columns: int) -> RenderableType:
     results = Counter(row.result for row in rows)
     fitted = sum(row.result == "pass" and row.number.status == "fitted" for row in rows)
     counts = ", ".join(f"{results[name]} {name}" for name in RESULT_STYLES)
-    return Group(result, Text(f"{len(rows)} figures: {counts}; {fitted} of those that pass are fitted: they use a "
+    return Group(result, Text(f"{len(rows)} figures: {counts}; {fitted} of those that pass are fitted with a "
                               "setting that the publication does not state"))
 
 

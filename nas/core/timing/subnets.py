@@ -127,7 +127,7 @@ def _check(subnet: Subnet, model: LatencyModel, phase: str) -> None:
     phase_steps(subnet.arch, phase)  # says that an encoder does not decode
     needed = at.length if phase == "prefill" else at.past + 1
     if needed > context:
-        raise InputError(str(subnet.path), f"has a context of {context}, and {model.name} was profiled at {needed} "
+        raise InputError(str(subnet.path), f"has a context of {context}, but {model.name} was profiled at {needed} "
                                            "tokens; profile the device for the subnet's own run, in another folder")
 
 

@@ -46,7 +46,7 @@ class Bundle:
     def _define(self, module: str, name: str, source: _Source) -> None:
         owner = self.owners.setdefault(name, module)
         if owner != module:
-            raise InputError(module, f"{name} means something else in {owner}; rename one of them")
+            raise InputError(module, f"{name} is a different object in {owner}; rename one of them")
         if name in self.texts:
             return
         self.texts[name] = ""  # recursive definitions are copied once

@@ -118,8 +118,8 @@ def too_short(budget_s: float, least_s: float, what: str) -> str:
     """Why a budget does not suffice for the minimum of a profile; empty if it does."""
     if least_s <= TOLERANCE * budget_s:
         return ""
-    return (f"{budget_s:g}s is too short: profiling {what} takes at least about {rounded_up(least_s)} here, compiling "
-            "included")
+    return (f"{budget_s:g}s is too short: profiling {what} takes at least about {rounded_up(least_s)} here, including "
+            "compilation")
 
 
 @dataclass(frozen=True)
@@ -175,4 +175,4 @@ class PhaseTime:
         word = "compiling" if bench.runtime.SUFFIX else "loading"
         return (f"{selected.phase}: {left:.0f} s left of the budget, about {compiling:.0f} s of them for {word} and "
                 f"{memory_s:.0f} s for memory; about {n} of {len(selected.works)} units are measured, the rest are "
-                "interpolated or known")
+                "interpolated or already known")

@@ -36,7 +36,7 @@ def profile_table(result: ProfileResult) -> RenderableType:
 
 
 def _phases_table(phases: Sequence[PhaseProfile], result: ProfileResult) -> RenderableType:
-    numbers = ("units", "measured", "known before", "interpolated", "preparing", "timing", "residual error")
+    numbers = ("units", "measured", "already known", "interpolated", "preparing", "timing", "residual error")
     rows = table("phase", *numbers, right=numbers)
     for phase in phases:
         rest = 0 if result.estimated else phase.n_units - phase.n_measured - phase.n_reused

@@ -46,7 +46,7 @@ class PruneToRequest:
         if self.score is not None and self.score not in SCORES:
             raise InputError(Option("score"), f"{self.score!r} is not allowed; allowed: {', '.join(SCORES)}")
         if self.layers and self.method not in (None, "layers"):
-            raise InputError(Option("layers"), f"is for the method layers, not {self.method}")
+            raise InputError(Option("layers"), f"needs the method layers, not {self.method}")
         if not self.max and not self.layers:
             raise InputError(Option("max"), "is missing: the limit, such as latency:cpu=12ms or params=5M")
         parse_limits(self.max, (), {})

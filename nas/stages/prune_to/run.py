@@ -162,7 +162,7 @@ def _choose(request: PruneToRequest, subnet: Subnet, ranked: OrderedModel,
     listed = SmallerVersions(request, ranked, priced)
     last = next((i for i in reversed(range(len(listed))) if listed[i] is not None), None)
     if last is None:
-        raise InputError(str(subnet.path), f"has no smaller version by the method {request.way}")
+        raise InputError(str(subnet.path), f"cannot be made smaller by the method {request.way}")
 
     def values(i: int) -> list[float] | None:
         return None if listed[i] is None else prices.values(measures, [listed[i].arch])[0].tolist()
@@ -187,7 +187,7 @@ def _impossible(request: PruneToRequest, subnet: Subnet, nearest: Sequence[float
         return InputError(Option("max"), f"{limit} is not met with these layers: {bound}")
     few = f"; its profile has no smaller sizes: {_profile_around(subnet, limit.measure.device)}" if (
         last == 0 and limit.measure.device and request.way != "layers") else ""
-    return InputError(Option("max"), f"{limit} is impossible by the method {request.way}; the nearest is {bound}{few}")
+    return InputError(Option("max"), f"{limit} cannot be met by the method {request.way}; the nearest is {bound}{few}")
 
 
 def kept_words(before: Architecture, after: SmallerVersion) -> dict[str, str]:

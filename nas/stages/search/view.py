@@ -62,7 +62,7 @@ def _front_table(objectives: Sequence[Measure], entries: Sequence[FrontEntry]) -
 def feasibility_table(feasibility: Feasibility) -> RenderableType:
     """What the space can cost, and how much of it is within the limits."""
     limited = bool(feasibility.limits)
-    head = ("least found", "median", "greatest found", "limit", *(["within it"] if limited else []))
+    head = ("smallest found", "median", "largest found", "limit", *(["within it"] if limited else []))
     shown = table("cost", *head, right=head)
     for cost_range in feasibility.ranges:
         limits = [limit for limit in feasibility.limits if limit.measure == cost_range.measure]

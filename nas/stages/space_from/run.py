@@ -59,6 +59,6 @@ def _with_classes(subnet: Subnet, request: SpaceFromRequest) -> Architecture:
     if request.classes is None:
         return subnet.arch
     if subnet.arch.family != "encoder":
-        raise InputError(str(Option("classes")), f"is for encoders; {request.subnet} is of the family "
+        raise InputError(str(Option("classes")), f"applies to encoders only; {request.subnet} is of the family "
                                                  f"{subnet.arch.family}")
     return with_task_head(subnet.arch, "classifier", request.classes, subnet.facts.model_type)

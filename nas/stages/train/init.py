@@ -52,7 +52,7 @@ def prepare_init(run: RunDir, prepared: Prepared, progress: StageProgress) -> No
     with progress.breakable():
         _write_ordered(run.init_path, trained.model, fresh, prepared, config.training)
     if fresh:
-        note += "; its head is new, so it is not used as teacher; fine-tune it with nas retrain first to use it as one"
+        note += "; its head is new, so it is not used as teacher; to use it as one, fine-tune it with nas retrain first"
     progress.note(f"starts from {config.init}, ordered by importance{note}")
 
 
@@ -119,16 +119,17 @@ def check_fits(trained: StartModel, prepared: Prepared) -> str:
         raise InputError(where, f"its vocabulary has {arch.vocab_size:,} tokens, that of the data {space.vocab_size:,}"
                                 "; use the data and the vocabulary it was trained with")
     if trained.tokenizer.to_str() != prepared.tokenizer.to_str():
-        raise InputError(where, "its tokenizer is not that of the data, so the same words have different ids; use the "
-                                "data and the vocabulary it was trained with")
+        raise InputError(where, "its tokenizer differs from that of the data, so token ids do not match; use the data "
+                                "and "
+                                "the vocabulary it was trained with")
     if arch == space.largest():
         return ""
     try:
         space.encode(arch)
     except InputError:
         raise InputError(where, f"is not in the space {space.name}: {difference(arch, space)}") from None
-    return (f"; it is smaller than the space ({difference(arch, space)}), and what it lacks starts with random "
-            "weights")
+    return (f"; it is smaller than the space ({difference(arch, space)}), and the missing weights are initialised "
+            "randomly")
 
 
 def difference(arch: Architecture, space: SearchSpace) -> str:
@@ -155,4 +156,4 @@ def _flat(value: object, key: str = "") -> dict[str, object]:
 
 
 def _shown(value: object) -> str:
-    return "not there" if value is None else str(value)
+    return "absent" if value is None else str(value)

@@ -55,7 +55,8 @@ class TrainRequest:
             raise InputError("", f"a new run needs {' and '.join(missing)}; resume an old one with {Option('resume')} "
                                  "NAME")
         if self.resume is not None and self.run not in (None, self.resume):
-            raise InputError(Option("run"), f"is for a new run; {Option('resume')} {self.resume} already names one")
+            raise InputError(Option("run"), f"is allowed for a new run only; {Option('resume')} {self.resume} resumes "
+                                            "an existing one")
 
     def new_config(self) -> RunConfig:
         """The config of a new run. Raises InputError with all faults."""

@@ -16,7 +16,7 @@ from nas.stages.export.folder import program_usage, write_program_folder
 from nas.stages.export.programs import MODEL, programs
 from nas.stages.export.shipment import Inputs, Run, Shipment, blaming
 
-HELP = "ExecuTorch programs for phones: one sequence of a fixed length"
+HELP = "ExecuTorch programs for phones, for one sequence of fixed length"
 DYNAMIC, INT8 = False, True
 LEAST_PAST = None
 SUFFIX = ".pte"

@@ -23,7 +23,7 @@ from supernet import Transformer
 if TYPE_CHECKING:
     from gguf import GGUFWriter
 
-HELP = "a file for llama.cpp, for architectures like Llama"
+HELP = "a GGUF file for llama.cpp, for architectures like Llama"
 DYNAMIC, INT8 = True, True
 TOLERANCE = 1e-2
 """Weights are rounded to float16."""

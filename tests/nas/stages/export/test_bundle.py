@@ -87,7 +87,7 @@ FOUR = 4
     ({"one": "from bundled_package.two import g as h\ndef f(): return h()", "two": "def g(): pass"},
      "h cannot be put into one file"),
     ({"one": "from bundled_package.two import g\ndef f(): return g() + help()\ndef help(): pass",
-      "two": "def g(): return help()\ndef help(): pass"}, "help means something else in bundled_package.two"),
+      "two": "def g(): return help()\ndef help(): pass"}, "help is a different object in bundled_package.two"),
     ({"one": "def g(): pass"}, "f cannot be put into one file: it is not defined at the top level of its module"),
 ])
 def test_what_cannot_be_taken_out(package: Path, modules: dict[str, str], says: str) -> None:

@@ -83,7 +83,7 @@ def test_wrong_requests_are_refused(wrong: dict, says: str) -> None:
 def test_files_are_not_overwritten_and_language_models_have_no_classes(tmp_path: Path) -> None:
     arch = architecture(tmp_path, "LlamaForCausalLM", DECODER)
     name = subnet(tmp_path / "ours", arch)
-    with pytest.raises(InputError, match="classes.*is for encoders"):
+    with pytest.raises(InputError, match="classes.*applies to encoders only"):
         run(SpaceFromRequest(name, classes=2))
     (tmp_path / "own.yaml").write_text("")
     with pytest.raises(InputError, match="exists; delete it"):

@@ -54,8 +54,8 @@ def test_a_model_inside_the_space_fills_its_part(capsys, finished):
     small = write_extracted("a", folder=Path("small"))
     code, out, err = nas(capsys, *options("b", steps=2), "--init", "small")
     assert (code, err) == (0, "")
-    assert ("it is smaller than the space (width is 8, in the space's largest 12), and what it lacks starts with "
-            "random weights") in out.replace("\n", " ")
+    assert ("it is smaller than the space (width is 8, in the space's largest 12), and the missing weights are "
+            "initialised randomly") in out.replace("\n", " ")
     trainer = starting_point("b")
     batch = trainer.data.batch(0, 4, 0)
     with torch.no_grad():
@@ -119,7 +119,7 @@ class TestRefusals:
 
     def test_another_tokenizer(self, capsys, largest):
         Path("text.txt").write_text(Path("text.txt").read_text("utf-8").replace("wizards", "lizards"), "utf-8")
-        assert "its tokenizer is not that of the data" in refused(capsys, *options("b"), "--init", "big")
+        assert "its tokenizer differs from that of the data" in refused(capsys, *options("b"), "--init", "big")
 
     def test_no_such_model_and_missing_tensors(self, capsys, largest):
         assert "nowhere" in refused(capsys, *options("b"), "--init", "nowhere")

@@ -180,7 +180,7 @@ class TestResume:
         (("--data", "limit=5"), "data.limit is not given in the run, requested: 5"),
         (("--space", "lm-tiny"), "space is space.yaml in the run, requested: lm-tiny"),
         (("--task", "translation"), "task is lm in the run, requested: translation"),
-        (("--run", "b"), "--run: is for a new run; --resume a already names one"),
+        (("--run", "b"), "--run: is allowed for a new run only; --resume a resumes an existing one"),
     ])
     def test_what_decides_the_weights_cannot_change(self, capsys, argv, says, finished):
         finished()
@@ -220,7 +220,7 @@ class TestResume:
         kept = Path("runs/a/space.yaml").read_text("utf-8")
         Path("runs/a/space.yaml").write_text(kept.replace("[8, 12]", "[8, 16]"), "utf-8")
         for command in (("train", "--resume", "a"), ("rank", "a", "-n", "4")):
-            assert "runs/a/space.yaml: differs from what the run was started with" in refused(capsys, *command)
+            assert "runs/a/space.yaml: differs from the file that the run was started with" in refused(capsys, *command)
         Path("runs/a/space.yaml").write_text(kept, "utf-8")
         shutil.rmtree("runs/a/data")
         Path("text.txt").write_text(Path("text.txt").read_text("utf-8") * 2 + "the end .\n", "utf-8")
