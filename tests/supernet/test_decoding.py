@@ -183,5 +183,5 @@ def test_what_cannot_be_read_is_told():
         lm.decode(tokens[:, :3], cache)
     with pytest.raises(InputError, match="1 sequences of tokens do not match a cache of 2"):
         lm.decode(tokens[:1, :1], cache)
-    with pytest.raises(InputError, match=r"a piece has shape \(6,\)"):
+    with pytest.raises(InputError, match=r"the input has shape \(6,\)"):
         lm.decode(tokens[0], cache)

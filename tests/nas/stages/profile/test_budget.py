@@ -1,4 +1,4 @@
-"""`nas profile --budget`: the budget holds for everything, compiling included. The clock of these tests is made up."""
+"""`nas profile --budget`: the budget holds for everything, including compilation. The clock of these tests is made up."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_budget_holds_for_everything_and_a_larger_one_measures_more(clock: dic
 def test_a_budget_below_the_least_is_refused_with_the_least(clock: dict[str, float], capsys: Any) -> None:
     says = profile(capsys, "5s", "p", expected=2)["says"]
     assert "--budget: 5s is too short: profiling made-up for lm-tiny takes at least about " in says
-    assert "compiling included" in says and not Path("p/profile.yaml").exists()
+    assert "including compilation" in says and not Path("p/profile.yaml").exists()
     least = says.split("at least about ")[1].split()[0]
     assert "5s is too short" in profile(capsys, "5s", "p", expected=2)["says"], "a refused call begins nothing"
     start = clock["s"]

@@ -114,7 +114,7 @@ def test_chosen_layers_keep_their_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("wrong", "says"), [
     ({"max": ()}, "max: is missing"), ({"method": "magic"}, "'magic' is not allowed; allowed: uniform, layers"),
     ({"score": "size"}, "'size' is not allowed; allowed: activation"), ({"layers": ("a",)}, "numbers of layers"),
-    ({"layers": ("0",), "method": "uniform"}, "is for the method layers"), ({"max": ("loss=3",)}, "'loss' is unknown"),
+    ({"layers": ("0",), "method": "uniform"}, "needs the method layers"), ({"max": ("loss=3",)}, "'loss' is unknown"),
     ({"max": ("params",)}, "must be MEASURE=VALUE")])
 def test_wrong_requests_are_refused(wrong: dict, says: str) -> None:
     with pytest.raises(InputError, match=says):
