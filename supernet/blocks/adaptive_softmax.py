@@ -35,8 +35,8 @@ class AdaptiveSoftmaxHead(nn.Module):
 
     def _projected(self, x: Tensor, band: int) -> Tensor:
         name = f"project{band}"
-        found: Tensor = self.get_submodule(name)(x) if name in self._modules else x
-        return found
+        out: Tensor = self.get_submodule(name)(x) if name in self._modules else x
+        return out
 
     def layouts(self) -> dict[str, Layout]:
         return banded_layouts(self.sizes, {"words": TABLE_STD, "project": "auto"})

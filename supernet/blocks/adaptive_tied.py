@@ -38,10 +38,10 @@ class AdaptiveTiedHead(nn.Module):
         return adaptive_log_probs(words[0], self.bands(x), words[1:])
 
     def tied_shapes(self) -> dict[str, tuple[int, ...]]:
-        found: dict[str, tuple[int, ...]] = {"project.weight": (self.width, self.rank)}
+        shapes: dict[str, tuple[int, ...]] = {"project.weight": (self.width, self.rank)}
         for i, (rows, width) in enumerate(self.sizes):
-            found |= {f"bands.words{i}.weight": (rows, width), f"bands.map{i}.weight": (self.rank, width)}
-        return found
+            shapes |= {f"bands.words{i}.weight": (rows, width), f"bands.map{i}.weight": (self.rank, width)}
+        return shapes
 
 
 KIND = Kind(

@@ -41,7 +41,7 @@ class BigBird(SelfHeads):
         allowed = (there & valid[..., None]).flatten(2)[:, None, :, None]
         itself = torch.arange(3 * size, device=x.device)[None] == torch.arange(size, device=x.device)[:, None] + size
         allowed = allowed | F.pad(itself, (0, (seen.shape[1] - 3) * size))
-        keys, values = (chunked(each, size)[:, :, seen].flatten(3, 4) for each in (k, v))
+        keys, values = (chunked(tensor, size)[:, :, seen].flatten(3, 4) for tensor in (k, v))
         allowed = allowed.expand(-1, self.n_heads, -1, -1, -1)
         y = joined(attend_chunks(chunked(q, size), keys, values, allowed, self.dropout), n)
         if self.n_global:

@@ -44,9 +44,9 @@ class FixedPatterns(nn.Module):
         if which == 0:
             return v
         if which in (1, 2):
-            sums, total = (_moved(each, -1 if which == 1 else 1) for each in (v, real))
+            sums, total = (_moved(tensor, -1 if which == 1 else 1) for tensor in (v, real))
         else:
-            sums, total = (self._weighted(which, each, real) for each in (v, real))
+            sums, total = (self._weighted(which, tensor, real) for tensor in (v, real))
         return torch.where(total > 0, sums / total.clamp(min=torch.finfo(v.dtype).tiny), v)
 
     def _weighted(self, which: int, v: Tensor, real: Tensor) -> Tensor:

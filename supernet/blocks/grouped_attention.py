@@ -20,11 +20,11 @@ class GroupedHeads(MultiHead):
 
     def layouts(self) -> dict[str, Layout]:
         """A slice takes the first key/value heads, and the first queries of each."""
-        found, kv = super().layouts(), self.n_kv_heads
+        layouts, kv = super().layouts(), self.n_kv_heads
         groups = (kv, self.n_heads // kv, self.head_dim)
-        found["q.weight"] = Layout((*groups, self.q.in_features))
-        found["o.weight"] = Layout((self.o.out_features, *groups), inputs=(1, 2, 3), gain=RESIDUAL_GAIN)
-        return {**found, **({"q.bias": Layout(groups)} if self.q.bias is not None else {})}
+        layouts["q.weight"] = Layout((*groups, self.q.in_features))
+        layouts["o.weight"] = Layout((self.o.out_features, *groups), inputs=(1, 2, 3), gain=RESIDUAL_GAIN)
+        return {**layouts, **({"q.bias": Layout(groups)} if self.q.bias is not None else {})}
 
 
 class GroupedAttention(nn.Module):

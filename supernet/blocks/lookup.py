@@ -68,13 +68,13 @@ class Lookup(nn.Module):
 
     def layouts(self) -> dict[str, Layout]:
         """A table of the full width is the product of the factorised one and its map, plus a table of its own."""
-        found = {name: Layout(init=TABLE_STD) for name in ("table.weight", "place.weight", "target_place.weight",
+        layouts = {name: Layout(init=TABLE_STD) for name in ("table.weight", "place.weight", "target_place.weight",
                                                            "types.weight")}
         if self.project is None:
             direct = Layout(init=TABLE_STD, bank="direct")
             core = Core("table.weight", "project.weight", before=direct, scaled=self.factor != 1.0)
-            found["table.weight"] = Layout(init=TABLE_STD, bank=OWN, core=core)
-        return found
+            layouts["table.weight"] = Layout(init=TABLE_STD, bank=OWN, core=core)
+        return layouts
 
 
 def _canonical(dims: dict[str, Value], facts: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:

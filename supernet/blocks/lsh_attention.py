@@ -45,16 +45,16 @@ class LSHAttention(SelfHeads):
         buckets = buckets.flatten(1, 2)
         n, places = x.shape[1], torch.arange(x.shape[1], device=x.device)
         order = (buckets * n + places).argsort(dim=-1)  # (batch, heads * rounds, n)
-        q, k, v = (_picked(each.repeat_interleave(self.rounds, dim=1), order) for each in (q, k, v))
+        q, k, v = (_picked(tensor.repeat_interleave(self.rounds, dim=1), order) for tensor in (q, k, v))
         y, logs = self._chunks(q, k, v, buckets.gather(-1, order))
         rank = order.argsort(dim=-1)
         split = (self.n_heads, self.rounds)
-        return self.merged(_averaged(*(torch.unflatten(_picked(each, rank), 1, split) for each in (y, logs))))
+        return self.merged(_averaged(*(torch.unflatten(_picked(tensor, rank), 1, split) for tensor in (y, logs))))
 
     def _buckets(self, q: Tensor) -> Tensor:
         """(batch, heads, rounds, n)."""
-        found = q[:, :, None] @ self.directions
-        return torch.cat([found, -found], dim=-1).argmax(dim=-1)
+        projected = q[:, :, None] @ self.directions
+        return torch.cat([projected, -projected], dim=-1).argmax(dim=-1)
 
     def _chunks(self, q: Tensor, k: Tensor, v: Tensor, buckets: Tensor) -> tuple[Tensor, Tensor]:
         """Attention within the window and the bucket, of sorted tokens, and the logarithm of the sum of weights."""

@@ -53,9 +53,9 @@ class MobileBertLayer(nn.Module):
 
     def layouts(self) -> dict[str, Layout]:
         """Maps of inputs that differ share nothing."""
-        found = {f"attend.{name}.weight": Layout(layout.shape, bank=self.source)
+        layouts = {f"attend.{name}.weight": Layout(layout.shape, bank=self.source)
                  for name, layout in ((name, self.attend.layouts()[f"{name}.weight"]) for name in ("q", "k", "v"))}
-        return {**found, "leave.weight": Layout(gain=RESIDUAL_GAIN)}
+        return {**layouts, "leave.weight": Layout(gain=RESIDUAL_GAIN)}
 
 
 class SplitMultiHead(MultiHead):

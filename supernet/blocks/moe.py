@@ -56,27 +56,27 @@ class MixtureOfExperts(nn.Module):
             rows, place = (chosen == i).nonzero(as_tuple=True)
             inner = tokens[rows] @ up[i]
             inner = self.drop(self.activate(inner if self.up_bias is None else inner + self.up_bias[i]))
-            found = inner @ down[i]
-            found = found if self.down_bias is None else found + self.down_bias[i]
-            y = y.index_add(0, rows, (found * weights[rows, place, None]).to(y.dtype))
+            out = inner @ down[i]
+            out = out if self.down_bias is None else out + self.down_bias[i]
+            y = y.index_add(0, rows, (out * weights[rows, place, None]).to(y.dtype))
         return y
 
     def _gathered(self, tokens: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
         """Token by token, each with copies of its experts."""
         inner = torch.matmul(tokens[:, None, None], self.up[chosen])[:, :, 0]
         inner = self.activate(inner if self.up_bias is None else inner + self.up_bias[chosen])
-        found = torch.matmul(inner[:, :, None], self.down[chosen])[:, :, 0]
-        found = found if self.down_bias is None else found + self.down_bias[chosen]
-        return (found * weights[..., None]).sum(1)
+        out = torch.matmul(inner[:, :, None], self.down[chosen])[:, :, 0]
+        out = out if self.down_bias is None else out + self.down_bias[chosen]
+        return (out * weights[..., None]).sum(1)
 
     def _dense(self, tokens: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
         """Every expert on every token."""
         inner = torch.matmul(tokens, self.up)
         inner = self.activate(inner if self.up_bias is None else inner + self.up_bias[:, None])
-        found = torch.matmul(inner, self.down)
-        found = found if self.down_bias is None else found + self.down_bias[:, None]
+        out = torch.matmul(inner, self.down)
+        out = out if self.down_bias is None else out + self.down_bias[:, None]
         taken = (F.one_hot(chosen, self.experts) * weights[..., None]).sum(1)
-        return (found * taken.t()[..., None]).sum(0)
+        return (out * taken.t()[..., None]).sum(0)
 
     def matrices(self) -> dict[str, Product]:
         """The router stays precise: a rounded one would send tokens elsewhere."""

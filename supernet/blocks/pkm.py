@@ -34,9 +34,9 @@ class ProductKeyMemory(nn.Module):
         scores, pairs = sums.topk(self.top_k)
         first = ids[..., 0, :].gather(-1, pairs // self.top_k)
         second = ids[..., 1, :].gather(-1, pairs % self.top_k)
-        found = self.values((first * self.keys.shape[-1] + second).flatten(-2))
+        rows = self.values((first * self.keys.shape[-1] + second).flatten(-2))
         weights = scores.float().softmax(-1).to(x.dtype).flatten(-2)
-        return torch.matmul(self.drop(weights)[..., None, :], found)[..., 0, :]
+        return torch.matmul(self.drop(weights)[..., None, :], rows)[..., 0, :]
 
     def matrices(self) -> dict[str, Product]:
         """Queries and keys stay precise: rounded ones would read other values."""

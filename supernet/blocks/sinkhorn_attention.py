@@ -34,7 +34,7 @@ class SinkhornAttention(SelfHeads):
         q, k, v = chunked(q, self.block), chunked(k * real, self.block), chunked(v * real, self.block)
         order = self.permutation(x, there)  # (batch, heads, blocks, blocks)
         everywhere = there.expand(-1, self.n_heads, -1, -1, -1)
-        keys, values, shares = (self._sorted(order, each) for each in (k, v, everywhere))
+        keys, values, shares = (self._sorted(order, tensor) for tensor in (k, v, everywhere))
         size = torch.arange(self.block, device=x.device)
         own = torch.where(there.transpose(-2, -1) > 0, 0.0, NEVER).to(x.dtype)
         own = own.masked_fill(size[:, None] == size, 0.0).expand(-1, self.n_heads, -1, -1, -1)

@@ -25,7 +25,7 @@ class StridedAttention(SelfHeads):
 
     def forward(self, x: Tensor, call: Call) -> Tensor:
         projected = self.project(x, call.position)
-        near, far = ([each[:, first::2] for each in projected] for first in (0, 1))
+        near, far = ([tensor[:, first::2] for tensor in projected] for first in (0, 1))
         if call.state is not None:
             return self._interleaved(*self._continued(near, far, call.state, call.mask))
         after = 0 if self.causal else self.stride
@@ -33,7 +33,7 @@ class StridedAttention(SelfHeads):
         return self._interleaved(y, self._far(*far, x, call.mask))
 
     def _far(self, q: Tensor, k: Tensor, v: Tensor, x: Tensor, mask: Tensor | None) -> Tensor:
-        q, k, v = (spread(each, self.stride) for each in (q, k, v))
+        q, k, v = (spread(tensor, self.stride) for tensor in (q, k, v))
         if self.causal and mask is None:  # what was filled up is at the end, and hidden as the future is
             y = attend(q, k, v, None, self.dropout, is_causal=True)
         else:
@@ -47,10 +47,10 @@ class StridedAttention(SelfHeads):
     def _continued(self, near: list[Tensor], far: list[Tensor], state: State,
                    mask: Tensor | None) -> tuple[Tensor, Tensor]:
         kept, all = State(state.tensors[:2]), State(state.tensors[2:])
-        found = (attend_on(*near, kept, mask, lambda behind: behind <= self.stride, self.stride),
+        outputs = (attend_on(*near, kept, mask, lambda behind: behind <= self.stride, self.stride),
                  attend_on(*far, all, mask, lambda behind: behind % self.stride == 0))
         state.tensors = kept.tensors + all.tensors
-        return found
+        return outputs
 
     def _interleaved(self, near: Tensor, far: Tensor) -> Tensor:
         return self.merged(torch.stack([near, far], dim=2).flatten(1, 2))

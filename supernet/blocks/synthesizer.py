@@ -93,11 +93,11 @@ class Synthesizer(SelfHeads):
             return _rows(self.rows, position, n) @ self.columns.index_select(1, places).transpose(-2, -1)
         tokens = torch.unflatten(x, -1, (self.n_heads, -1)).permute(2, 0, 1, 3).flatten(1, 2)  # (heads, batch * n, ...)
         if self.scores == "dense":
-            found = torch.bmm(F.relu(torch.bmm(tokens, self.hidden)), self.out).index_select(2, places)
+            scores = torch.bmm(F.relu(torch.bmm(tokens, self.hidden)), self.out).index_select(2, places)
         else:
             coarse, fine = torch.bmm(tokens, self.coarse), torch.bmm(tokens, self.fine)
-            found = coarse.index_select(2, places // fine.shape[2]) * fine.index_select(2, places % fine.shape[2])
-        return torch.unflatten(found, 1, (-1, n)).transpose(0, 1)
+            scores = coarse.index_select(2, places // fine.shape[2]) * fine.index_select(2, places % fine.shape[2])
+        return torch.unflatten(scores, 1, (-1, n)).transpose(0, 1)
 
     def state_shapes(self, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
         """Values of all tokens; keys, too, where the scores are mixed."""

@@ -29,14 +29,14 @@ class BandedTable(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(batch, n) -> (batch, n, rank)."""
-        first, found = 0, None
+        first, embedded = 0, None
         for i, (rows, _) in enumerate(self.sizes):
             ids = (tokens - first).clamp(0, rows - 1)
             here = self.get_submodule(f"map{i}")(self.get_submodule(f"words{i}")(ids))
-            found = here if found is None else torch.where((tokens >= first)[..., None], here, found)
+            embedded = here if embedded is None else torch.where((tokens >= first)[..., None], here, embedded)
             first += rows
-        assert found is not None, "there is always a band"
-        return found
+        assert embedded is not None, "there is always a band"
+        return embedded
 
     def layouts(self) -> dict[str, Layout]:
         """Bands of other words share nothing."""
@@ -45,13 +45,13 @@ class BandedTable(nn.Module):
 
 def banded_layouts(sizes: Sequence[tuple[int, int]], inits: dict[str, float | str]) -> dict[str, Layout]:
     """The layouts of weights that each band has for itself, by what their names begin with."""
-    found: dict[str, Layout] = {}
+    layouts: dict[str, Layout] = {}
     first = 0
     for i, (rows, _) in enumerate(sizes):
         bank = f"{first}-{first + rows}"
-        found |= {f"{name}{i}.weight": Layout(bank=bank, init=init) for name, init in inits.items()}
+        layouts |= {f"{name}{i}.weight": Layout(bank=bank, init=init) for name, init in inits.items()}
         first += rows
-    return found
+    return layouts
 
 
 def adaptive_log_probs(frequent: Tensor, bands: Tensor, rare: Sequence[Tensor]) -> Tensor:
@@ -64,8 +64,8 @@ def adaptive_log_probs(frequent: Tensor, bands: Tensor, rare: Sequence[Tensor]) 
         bands: (..., bands - 1) logits of the other bands.
         rare: for each of these, (..., words) logits of its words.
     """
-    sizes = [math.log(each.shape[-1]) for each in rare]
+    sizes = [math.log(band.shape[-1]) for band in rare]
     first = torch.cat([frequent, bands + bands.new_tensor(sizes)], dim=-1).float().log_softmax(-1)
     words = frequent.shape[-1]
-    tails = [each.float().log_softmax(-1) + first[..., words + i, None] for i, each in enumerate(rare)]
+    tails = [band.float().log_softmax(-1) + first[..., words + i, None] for i, band in enumerate(rare)]
     return torch.cat([first[..., :words], *tails], dim=-1)

@@ -126,15 +126,15 @@ class HeadMaps(nn.Module):
 
     def layouts(self) -> dict[str, Layout]:
         """Heads and head size are elastic independently, so they are separate axes in the store."""
-        found = {"o.weight": Layout((self.o.out_features, self.n_heads, self.head_dim), inputs=(1, 2),
+        layouts = {"o.weight": Layout((self.o.out_features, self.n_heads, self.head_dim), inputs=(1, 2),
                                     gain=RESIDUAL_GAIN)}
         for name, count in (("q", self.n_heads), ("k", self.n_kv_heads), ("v", self.n_kv_heads)):
             map = self._modules.get(name)  # a block without queries or keys of its own leaves the map out
             if isinstance(map, nn.Linear):
-                found[f"{name}.weight"] = Layout((count, self.head_dim, map.in_features))
+                layouts[f"{name}.weight"] = Layout((count, self.head_dim, map.in_features))
                 if map.bias is not None:
-                    found[f"{name}.bias"] = Layout((count, self.head_dim))
-        return found
+                    layouts[f"{name}.bias"] = Layout((count, self.head_dim))
+        return layouts
 
 
 class MultiHead(HeadMaps):

@@ -17,7 +17,7 @@ def describe_bands(vocab_size: int, rank: int, bands: int, first: int, growth: f
 
 def parse_bands(tables: str) -> list[tuple[int, int]]:
     """Rows and width of the table of each band, out of the text that `describe_bands` gives."""
-    return [(int(rows), int(width)) for rows, width in (each.split("x") for each in tables.split())]
+    return [(int(rows), int(width)) for rows, width in (table.split("x") for table in tables.split())]
 
 
 def bands_fit(vocab_size: int, bands: int, first: int, growth: float) -> bool:

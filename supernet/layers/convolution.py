@@ -82,15 +82,15 @@ class ConvBranch(nn.Module):
         """Shorter kernels are the middle (or, causal, the end) of longer ones; GLU halves are stored separately."""
         near = "suffix" if self.causal else "center"
         c, at, halves, bank = self.channels, self.first, 2 if self.glu else 1, "glu" if self.glu else ""
-        found = {
+        layouts = {
             "enter.weight": Layout((halves, c, c), ("prefix", at, at), bank=bank),
             "leave.weight": Layout(keep=(at, at), gain=RESIDUAL_GAIN),
         }
         if self.enter.bias is not None:
-            found["enter.bias"] = Layout((halves, c), ("prefix", at), bank=bank)
-            found["leave.bias"] = Layout(keep=(at,))
+            layouts["enter.bias"] = Layout((halves, c), ("prefix", at), bank=bank)
+            layouts["leave.bias"] = Layout(keep=(at,))
         if self.dynamic:
-            found["kernels.weight"] = Layout((self.conv_heads, self.kernel, c), ("prefix", near, at))
+            layouts["kernels.weight"] = Layout((self.conv_heads, self.kernel, c), ("prefix", near, at))
         else:
-            found["weight"] = Layout(keep=("prefix", near), init="zeros")
-        return found
+            layouts["weight"] = Layout(keep=("prefix", near), init="zeros")
+        return layouts

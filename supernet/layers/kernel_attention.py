@@ -51,7 +51,7 @@ class KernelHeads(SelfHeads):
     def _prefix_sums(self, f: Tensor, g: Tensor, v: Tensor, call: Call) -> Tensor:
         n = f.shape[2]
         size = CHUNK if call.state is None else min(CHUNK, n)
-        f, g, v = (chunked(each, size) for each in (f, g, v))  # (batch, heads, chunks, size, ...)
+        f, g, v = (chunked(tensor, size) for tensor in (f, g, v))  # (batch, heads, chunks, size, ...)
         sums = g.transpose(-2, -1) @ v
         before = sums.cumsum(dim=2) - sums
         if call.state is not None:

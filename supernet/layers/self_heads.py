@@ -34,7 +34,7 @@ def appended(held: tuple[Tensor, ...], new: tuple[Tensor, ...],
              most: int | None = None) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """Tensors (batch, heads, tokens, ...) with those of new tokens behind, and what to keep: all or the last `most`."""
     joined = tuple(torch.cat(pair, dim=2) for pair in zip(held, new))
-    return joined, joined if most is None else tuple(each[:, :, max(each.shape[2] - most, 0) :] for each in joined)
+    return joined, joined if most is None else tuple(keys[:, :, max(keys.shape[2] - most, 0) :] for keys in joined)
 
 
 def attend_on(q: Tensor, k: Tensor, v: Tensor, state: State, mask: Tensor | None, sees: Callable[[Tensor], Tensor],

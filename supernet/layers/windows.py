@@ -38,8 +38,8 @@ def chunked(x: Tensor, size: int, before: int = 0, after: int = 0, step: int = 1
 
 def joined(chunks: Tensor, n: int, step: int = 1) -> Tensor:
     """(batch, heads, chunks, size, dim) -> (batch, heads, n, dim)."""
-    places, each = torch.arange(n, device=chunks.device), chunks.shape[2] // step * chunks.shape[3]
-    return chunks.flatten(2, 3).index_select(2, places % step * each + places // step if step > 1 else places)
+    places, per_step = torch.arange(n, device=chunks.device), chunks.shape[2] // step * chunks.shape[3]
+    return chunks.flatten(2, 3).index_select(2, places % step * per_step + places // step if step > 1 else places)
 
 
 def spread(x: Tensor, step: int) -> Tensor:
@@ -68,12 +68,12 @@ def banded(q: Tensor, k: Tensor, v: Tensor, real: Tensor, before: int, after: in
             token sees.
     """
     heads, n, size = q.shape[1], q.shape[2], max(before, after, LEAST_CHUNK)
-    q, (k, v) = chunked(q, size, step=step), (chunked(each, size, before, after, step) for each in (k, v))
+    q, (k, v) = chunked(q, size, step=step), (chunked(tensor, size, before, after, step) for tensor in (k, v))
     offset = (torch.arange(k.shape[3], device=q.device) - before)[None] - torch.arange(size, device=q.device)[:, None]
     seen = chunked(real[:, None, :, None].to(q.dtype), size, before, after, step)[..., 0] > 0
     allowed = (seen[..., None, :] & (offset >= -before) & (offset <= after)) | (offset == 0)
     if everywhere is not None:
-        keys, values = (each[:, :, None].expand(-1, -1, q.shape[2], -1, -1) for each in everywhere[:2])
+        keys, values = (tensor[:, :, None].expand(-1, -1, q.shape[2], -1, -1) for tensor in everywhere[:2])
         k, v = torch.cat([keys, k], dim=3), torch.cat([values, v], dim=3)
         there = everywhere[2][:, None, None, None, :].expand(-1, *allowed.shape[1:4], -1)
         allowed = torch.cat([there, allowed], dim=-1)
@@ -83,7 +83,7 @@ def banded(q: Tensor, k: Tensor, v: Tensor, real: Tensor, before: int, after: in
 def attend_chunks(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, dropout: float = 0.0) -> Tensor:
     """Attention of (batch, heads, chunks, size, head_dim) to the keys of the same chunk, by the kernel for 4 axes."""
     heads = q.shape[1]
-    q, k, v, allowed = (each.flatten(1, 2) for each in (q, k, v, allowed))
+    q, k, v, allowed = (tensor.flatten(1, 2) for tensor in (q, k, v, allowed))
     return torch.unflatten(attend(q, k, v, allowed, dropout), 1, (heads, -1))
 
 

@@ -66,15 +66,15 @@ class Checkpoints:
         Raises:
             InputError: it is damaged, or of another space or recipe.
         """
-        found = self.all()
-        if found:
-            _load(found[-1], trainer)
-        return bool(found)
+        folders = self.all()
+        if folders:
+            _load(folders[-1], trainer)
+        return bool(folders)
 
     def newest_names(self) -> tuple[str, ...]:
         """The names of the newest checkpoint's tensors; none where there is no checkpoint. Raises InputError."""
-        found = self.all()
-        return stored_names(found[-1] / "state.safetensors") if found else ()
+        folders = self.all()
+        return stored_names(folders[-1] / "state.safetensors") if folders else ()
 
     def load_best(self, trainer: Trainer) -> None:
         """Load the checkpoint of the best evaluation into a trainer with patience, if there is one.
@@ -88,8 +88,8 @@ class Checkpoints:
         return self.folder / f"{PREFIX}{step:08d}"
 
     def _survivor(self) -> str:
-        found = self.all()
-        return f"{found[-1].name} is intact" if found else "there is no earlier checkpoint"
+        folders = self.all()
+        return f"{folders[-1].name} is intact" if folders else "there is no earlier checkpoint"
 
     def _sweep(self) -> None:
         """Delete leftovers of a killed process: unfinished and half-deleted checkpoints."""
@@ -134,8 +134,8 @@ def stored_names(path: Path) -> tuple[str, ...]:
 
 def newest_step(folder: Path) -> int:
     """The step of the newest checkpoint; 0 where there is none."""
-    found = Checkpoints(folder, keep=1).all()
-    return int(_step_text(found[-1])) if found else 0
+    folders = Checkpoints(folder, keep=1).all()
+    return int(_step_text(folders[-1])) if folders else 0
 
 
 def read_progress(path: Path) -> Progress:
@@ -145,10 +145,10 @@ def read_progress(path: Path) -> Progress:
     if data.get("schema_version") != SCHEMA_VERSION or not isinstance(progress, dict) or set(progress) != known:
         raise InputError(str(path), f"has a different schema; this version reads schema_version {SCHEMA_VERSION}; "
                                     f"{REMEDY}")
-    found = checked(_PROGRESS, progress, str(path), REMEDY)
-    if min(found.step, found.tokens, found.skipped, found.best_step) < 0:
-        raise InputError(str(path), f"is damaged (step {found.step}, best step {found.best_step}); {REMEDY}")
-    return found
+    state = checked(_PROGRESS, progress, str(path), REMEDY)
+    if min(state.step, state.tokens, state.skipped, state.best_step) < 0:
+        raise InputError(str(path), f"is damaged (step {state.step}, best step {state.best_step}); {REMEDY}")
+    return state
 
 
 def _step_text(path: Path) -> str:

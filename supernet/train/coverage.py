@@ -23,7 +23,7 @@ def coverage(net: Supernet, strategy: Strategy, steps: int) -> dict[str, float]:
 
 def least_trained(shares: Mapping[str, float], n: int = 3) -> list[tuple[str, float]]:
     """The tensors with the least shares, one for each place and kind of block."""
-    found: dict[str, tuple[str, float]] = {}
+    rarest: dict[str, tuple[str, float]] = {}
     for name, share in shares.items():
-        found.setdefault("/".join(name.split("/")[:4]), (name, share))
-    return list(found.values())[:n]
+        rarest.setdefault("/".join(name.split("/")[:4]), (name, share))
+    return list(rarest.values())[:n]

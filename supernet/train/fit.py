@@ -116,14 +116,14 @@ def enough_memory(where: str, remedy: str) -> Iterator[None]:
         raise InputError(where, f"out of memory{_figures(str(error))}; {remedy}") from None
 
 
-def _figures(says: str) -> str:
+def _figures(text: str) -> str:
     """Requested and free bytes, if the CPU allocator reports them."""
-    asked, free = re.search(r"tried to allocate (\d+) bytes", says), free_bytes(torch.device("cpu"))
-    if asked is None or free is None:
+    requested, free = re.search(r"tried to allocate (\d+) bytes", text), free_bytes(torch.device("cpu"))
+    if requested is None or free is None:
         return ""
-    return f": {int(asked[1]) / GIB:,.1f} GiB requested, {free / GIB:,.1f} GiB are free"
+    return f": {int(requested[1]) / GIB:,.1f} GiB requested, {free / GIB:,.1f} GiB are free"
 
 
-def _ran_out(says: str) -> bool:
+def _ran_out(text: str) -> bool:
     """Whether a generic error means out of memory, as on CPUs and some accelerators."""
-    return "out of memory" in says or "allocate memory" in says
+    return "out of memory" in text or "allocate memory" in text

@@ -95,9 +95,9 @@ def predicts_number(logits: Tensor) -> bool:
     return logits.shape[-1] == 1
 
 
-def squared_error(found: Tensor, wanted: Tensor) -> Tensor:
+def squared_error(predicted: Tensor, wanted: Tensor) -> Tensor:
     """Summed; what is wanted gets no gradient."""
-    return F.mse_loss(found, wanted.detach().to(found.dtype), reduction="sum")
+    return F.mse_loss(predicted, wanted.detach().to(predicted.dtype), reduction="sum")
 
 
 def feature_loss(student: Tensor, teacher: Tensor, mask: Tensor | None) -> Tensor:
@@ -145,11 +145,11 @@ class _LabelCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         logits, labels, normaliser = ctx.saved_tensors
-        found = (logits - normaliser).exp_()
+        gradient = (logits - normaliser).exp_()
         if ctx.smoothing:
-            found -= ctx.smoothing / logits.shape[-1]
+            gradient -= ctx.smoothing / logits.shape[-1]
         right = torch.full_like(normaliser, ctx.smoothing - 1)
-        return found.scatter_add_(1, labels[:, None], right).mul_(gradients[0]), None, None
+        return gradient.scatter_add_(1, labels[:, None], right).mul_(gradients[0]), None, None
 
 
 class _SoftCrossEntropy(torch.autograd.Function):

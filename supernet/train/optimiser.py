@@ -80,12 +80,12 @@ def _adamw(named: Mapping[str, nn.Parameter], recipe: Recipe) -> AdamW:
 
 def matrices_of(model: Supernet | Transformer) -> dict[str, tuple[int, int]]:
     """The matrices of a model's layers by parameter name, each with its rows and columns."""
-    found = {}
+    shapes = {}
     for name, shape, entry in _entries(model):
         rows_and_columns = _as_matrix(shape, entry)
         if not name.startswith(OUTER) and rows_and_columns is not None:
-            found[name] = rows_and_columns
-    return found
+            shapes[name] = rows_and_columns
+    return shapes
 
 
 def _entries(model: Supernet | Transformer) -> Iterator[tuple[str, tuple[int, ...], TensorEntry]]:

@@ -183,24 +183,24 @@ class Trainer:
         """Add the gradients of all architectures on one batch; returns their losses."""
         if self.lesson is not None:
             return self._learn(self.lesson, archs[0], batch, n_labels)
-        found, told = [], self._told(batch)
-        targets = self._targets(told["logits"], batch) if told else None
+        losses, from_teacher = [], self._teacher_outputs(batch)
+        targets = self._targets(from_teacher["logits"], batch) if from_teacher else None
         for arch in archs:
-            predicted = self._predicted(arch, batch, "features" in told)
+            predicted = self._predicted(arch, batch, "features" in from_teacher)
             logits, labels = labelled(predicted["logits"], batch.labels)
             if targets is None:
                 loss = label_loss(logits, labels, self.recipe.label_smoothing)
             else:
                 loss = soft_loss(logits, targets)
-            total = loss + len(labels) * self._added(arch, predicted, told, batch)
+            total = loss + len(labels) * self._added(arch, predicted, from_teacher, batch)
             (total / (n_labels * len(archs))).backward()  # type: ignore[no-untyped-call]
-            found.append(loss.detach().cpu().double() / n_labels)
+            losses.append(loss.detach().cpu().double() / n_labels)
             if targets is None and len(archs) > 1:
                 targets = soft_targets(logits, labels, self.recipe.distill, self.recipe.label_smoothing)
             del predicted, logits, loss, total  # before the next forward pass needs the memory
-        return torch.stack(found)
+        return torch.stack(losses)
 
-    def _told(self, batch: Batch) -> dict[str, Any]:
+    def _teacher_outputs(self, batch: Batch) -> dict[str, Any]:
         """What a frozen teacher makes of a batch; empty without one."""
         if self.teacher is None:
             return {}
@@ -212,12 +212,12 @@ class Trainer:
         logits, labels = labelled(predicted, batch.labels)
         return soft_targets(logits, labels, self.recipe.distill, self.recipe.label_smoothing)
 
-    def _added(self, arch: Architecture, predicted: Mapping[str, Any], told: Mapping[str, Any],
+    def _added(self, arch: Architecture, predicted: Mapping[str, Any], from_teacher: Mapping[str, Any],
                batch: Batch) -> Tensor | float:
         """What blocks of an architecture, and a teacher's hidden states, add to its mean loss."""
         added: Tensor | float = predicted.get("aux_loss", 0.0)
-        if "features" in told and self.teacher is not None:
-            loss = self.teacher.feature_loss(arch, predicted["features"], told["features"], batch)
+        if "features" in from_teacher and self.teacher is not None:
+            loss = self.teacher.feature_loss(arch, predicted["features"], from_teacher["features"], batch)
             added = added + self.recipe.distill_features * loss
         return added
 
@@ -230,16 +230,16 @@ class Trainer:
 
     def logits(self, arch: Architecture, batch: Batch) -> Tensor:
         """The logits of an architecture on a batch, in the recipe's precision."""
-        found: Tensor = predict(self.model, arch, batch, self.recipe)
-        return found
+        out: Tensor = predict(self.model, arch, batch, self.recipe)
+        return out
 
     def _predicted(self, arch: Architecture, batch: Batch, features: bool) -> dict[str, Any]:
         """The logits of an architecture on a batch, its hidden states if wanted, and the loss of its blocks if any."""
         more = (*(("features",) if features else ()), *(("aux_loss",) if adds_loss(arch) else ()))
         if not more:
             return {"logits": self.logits(arch, batch)}
-        found: dict[str, Any] = predict(self.model, arch, batch, self.recipe, ("logits", *more))
-        return found
+        outputs: dict[str, Any] = predict(self.model, arch, batch, self.recipe, ("logits", *more))
+        return outputs
 
     def _reduced(self, losses: Tensor) -> tuple[float, Tensor]:
         """Sum gradients and losses over the workers and clip; returns the norm before clipping."""
@@ -305,12 +305,12 @@ class Trainer:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything a checkpoint has to hold: weights, buffers, averages and the optimiser's state."""
-        found = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
         if self.lesson is not None:
-            found |= {f"lesson/{name}": tensor for name, tensor in self.lesson.state_dict().items()}
-        found |= {f"ema/{name}": tensor for name, tensor in self.averages.items()}
+            tensors |= {f"lesson/{name}": tensor for name, tensor in self.lesson.state_dict().items()}
+        tensors |= {f"ema/{name}": tensor for name, tensor in self.averages.items()}
         # "adam" is the state of any optimiser: the name is that of earlier checkpoints
-        return found | {f"adam/{name}": tensor for name, tensor in self.optimiser.tensors().items()}
+        return tensors | {f"adam/{name}": tensor for name, tensor in self.optimiser.tensors().items()}
 
     def load(self, tensors: Mapping[str, Tensor], progress: Progress) -> None:
         """Resume from `tensors` and `progress`. Raises KeyError or RuntimeError where they do not fit."""

@@ -38,14 +38,14 @@ class Pair:
 
 def layer_pairs(student: Architecture, teacher: Architecture) -> tuple[Pair, ...]:
     """The teacher layer of each student layer: see `layer_ends`. Stacks are mapped separately."""
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     before = 0
     for stack, layers in student.stacks.items():
-        theirs, first = teacher.stacks[stack], len(found)
+        theirs, first = teacher.stacks[stack], len(pairs)
         ends = layer_ends(len(layers), len(theirs))
-        found += [Pair(stack, first + i, before + end) for i, end in enumerate(ends)]
+        pairs += [Pair(stack, first + i, before + end) for i, end in enumerate(ends)]
         before += len(theirs)
-    return tuple(found)
+    return tuple(pairs)
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Teacher:
     def tell(self, batch: Batch, recipe: Recipe, outputs: Sequence[str]) -> dict[str, Any]:
         """Its outputs for a batch."""
         if self.known is None or tuple(outputs) != ("logits",) or batch.labels.ndim > 1:
-            found: dict[str, Any] = predict(self.model, self.model.arch, batch, recipe, outputs)
-            return found
+            out: dict[str, Any] = predict(self.model, self.model.arch, batch, recipe, outputs)
+            return out
         key = _digest(batch)
         if key not in self.known:
             self.known[key] = predict(self.model, self.model.arch, batch, recipe)
@@ -137,13 +137,14 @@ class Teaching(Lesson):
         training = student.training
         student.eval()
         for batch in batches:
-            mine, theirs = (found["features"] for found in (
+            mine, theirs = (outputs["features"] for outputs in (
                 predict(student, student.arch, batch, recipe, ("features",)),
                 self.teacher.tell(batch, recipe, ("features",))))
-            for pair, each in zip(self.pairs, sums):
-                each.add(_real(mine[pair.student], batch, pair.stack), _real(theirs[pair.teacher], batch, pair.stack))
-        for projection, each in zip(self.projections, sums):
-            projection.load_state_dict(each.solved())
+            for pair, equations in zip(self.pairs, sums):
+                equations.add(_real(mine[pair.student], batch, pair.stack),
+                              _real(theirs[pair.teacher], batch, pair.stack))
+        for projection, equations in zip(self.projections, sums):
+            projection.load_state_dict(equations.solved())
         student.train(training)
 
     def weights(self, done: float) -> list[float]:
@@ -157,25 +158,25 @@ class Teaching(Lesson):
         theirs = self.teacher.tell(batch, trainer.recipe, self.outputs) if self.teacher else {}
         mine = self._student(trainer, arch, batch)
         logits, labels = labelled(mine["logits"], batch.labels)
-        found = {"labels": label_loss(logits, labels, trainer.recipe.label_smoothing)}
+        losses = {"labels": label_loss(logits, labels, trainer.recipe.label_smoothing)}
         if self.own:
-            found["labels"] = found["labels"] + len(labels) * mine["aux_loss"]
+            losses["labels"] = losses["labels"] + len(labels) * mine["aux_loss"]
         if "logits" in self.parts:
-            found["logits"] = teacher_loss(logits, labelled(theirs["logits"], batch.labels)[0], self.temperature)
+            losses["logits"] = teacher_loss(logits, labelled(theirs["logits"], batch.labels)[0], self.temperature)
         if "features" in self.parts:
-            found["features"] = len(labels) * self._features(mine["features"], theirs["features"], batch)
+            losses["features"] = len(labels) * self._features(mine["features"], theirs["features"], batch)
         if "attention" in self.parts:
-            found["attention"] = len(labels) * self._attention(mine["attention"], theirs["attention"], batch)
-        return tuple(found[name] for name in self.parts)
+            losses["attention"] = len(labels) * self._attention(mine["attention"], theirs["attention"], batch)
+        return tuple(losses[name] for name in self.parts)
 
     def _student(self, trainer: Trainer, arch: Architecture, batch: Batch) -> Mapping[str, Any]:
         assert isinstance(trainer.model, Transformer), "only plain models can be distilled"
         if self.theseus is not None and self.theseus.is_replacing(trainer.progress.step):
-            found: Mapping[str, Any] = self.theseus.predict(trainer.model, batch, trainer.recipe,
+            out: Mapping[str, Any] = self.theseus.predict(trainer.model, batch, trainer.recipe,
                                                             trainer.progress.step, ("logits", *self.own))
         else:
-            found = predict(trainer.model, arch, batch, trainer.recipe, (*self.outputs, *self.own))
-        return found
+            out = predict(trainer.model, arch, batch, trainer.recipe, (*self.outputs, *self.own))
+        return out
 
     def _features(self, mine: Sequence[Tensor], theirs: Sequence[Tensor], batch: Batch) -> Tensor:
         """The mean over the layers; projections run in the precision of weights, not of the forward pass."""
@@ -201,8 +202,8 @@ class Teaching(Lesson):
         mine, theirs = (predict(model, model.arch, batch, Recipe(), ("attention",))["attention"]
                         for model in (student, teacher.model))
         if not any(_matched(mine[pair.student], theirs[pair.teacher]) for pair in self.pairs):
-            says = "no pair of matching student and teacher layers has attention maps to compare; remove attention"
-            raise InputError(f"{Option('distill')} attention", says)
+            message = "no pair of matching student and teacher layers has attention maps to compare; remove attention"
+            raise InputError(f"{Option('distill')} attention", message)
 
 
 def _digest(batch: Batch) -> bytes:
@@ -217,10 +218,10 @@ def _projection(student: Transformer, teacher: Transformer) -> nn.Linear:
     """A map from the student's width to the teacher's, initialised as the identity: channels of supernet slices
     correspond."""
     like = next(student.parameters())
-    made = nn.Linear(student.arch.width, teacher.arch.width, device=like.device, dtype=like.dtype)
-    nn.init.eye_(made.weight)
-    nn.init.zeros_(made.bias)
-    return made
+    projection = nn.Linear(student.arch.width, teacher.arch.width, device=like.device, dtype=like.dtype)
+    nn.init.eye_(projection.weight)
+    nn.init.zeros_(projection.bias)
+    return projection
 
 
 def mask_of(batch: Batch, stack: str) -> Tensor | None:
@@ -264,5 +265,5 @@ class _Sums:
         """Weight and bias of the best linear map; a small ridge term handles collinear channels."""
         squares: Tensor = self.squares
         ridge = 1e-3 * squares.diagonal().mean() * torch.eye(len(squares), dtype=squares.dtype)
-        found = torch.linalg.solve(squares + ridge, self.products)
-        return {"weight": found[:-1].T, "bias": found[-1]}
+        solution = torch.linalg.solve(squares + ridge, self.products)
+        return {"weight": solution[:-1].T, "bias": solution[-1]}

@@ -38,18 +38,18 @@ def predecessor(space: SearchSpace, student: Architecture) -> Architecture:
             layers that share keys and values.
     """
     genes = space.encode(student)
-    found = _narrowed(space, genes, scaling=False).largest()
-    if _frame(found) != _frame(student):  # an embedding that is scaled with the blocks
-        found = _narrowed(space, genes, scaling=True).largest()
-    if found == student:
-        says = (f"{student.key[:12]} is itself the largest architecture of {space.name} with its width, embedding and "
-                "head, so there is no larger model whose layers it could replace")
-        raise InputError(Option("theseus"), says)
-    for arch in (student, found):
+    larger = _narrowed(space, genes, scaling=False).largest()
+    if _frame(larger) != _frame(student):  # an embedding that is scaled with the blocks
+        larger = _narrowed(space, genes, scaling=True).largest()
+    if larger == student:
+        message = (f"{student.key[:12]} is itself the largest architecture of {space.name} with its width, embedding "
+                   "and head, so there is no larger model whose layers it could replace")
+        raise InputError(Option("theseus"), message)
+    for arch in (student, larger):
         if shared_layers(arch):
-            says = f"{arch.key[:12]} has layers that reuse results of others, so layers cannot be replaced one by one"
-            raise InputError(Option("theseus"), f"{says}; retrain without it")
-    return found
+            raise InputError(Option("theseus"), f"{arch.key[:12]} has layers that reuse results of others, so layers "
+                                                "cannot be replaced one by one; retrain without it")
+    return larger
 
 
 def _narrowed(space: SearchSpace, genes: dict[str, Value], scaling: bool) -> SearchSpace:
@@ -118,10 +118,10 @@ class Theseus:
         arch = mixture(student.arch, self.predecessor.arch, self.draw(student.arch, step))
         checkpointing = student.checkpointing and torch.is_grad_enabled()
         with precision(recipe, batch.tokens.device):
-            found: dict[str, Any] = run(arch, _Mixed(student, self.predecessor), checkpointing, batch.tokens,
+            out: dict[str, Any] = run(arch, _Mixed(student, self.predecessor), checkpointing, batch.tokens,
                                         batch.target, batch.mask, batch.target_mask,
                                         batch.types if student.arch.n_types > 1 else None, outputs)
-        return found
+        return out
 
 
 def mixture(student: Architecture, larger: Architecture, runs: Sequence[bool]) -> Architecture:
@@ -130,11 +130,11 @@ def mixture(student: Architecture, larger: Architecture, runs: Sequence[bool]) -
     marks = iter(runs)
     for stack, layers in student.stacks.items():
         theirs, shift, first = larger.stacks[stack], n_slots(layers), 0
-        found: list[Layer] = []
+        mixed: list[Layer] = []
         for layer, end in zip(layers, layer_ends(len(layers), len(theirs))):
-            found += [layer] if next(marks) else [_shifted(each, shift) for each in theirs[first : end + 1]]
+            mixed += [layer] if next(marks) else [_shifted(inner, shift) for inner in theirs[first : end + 1]]
             first = end + 1
-        stacks[stack] = tuple(found)
+        stacks[stack] = tuple(mixed)
     return replace(student, **stacks)
 
 

@@ -68,7 +68,7 @@ class UnitBench:
 
     def outputs(self, weights: Mapping[tuple[int, str], Tensor], channels: Tensor | None = None) -> list[Tensor]:
         """What each unit gives; with `channels`, hidden states come in that order, and are expected so."""
-        found, tied = [], {}
+        outputs, tied = [], {}
         with torch.no_grad():
             for i, (unit, module) in enumerate(zip(self.units, self.modules)):
                 tensors = {entry.name: join(entry, [weights[i, piece.name] for piece in entry.pieces])
@@ -77,12 +77,12 @@ class UnitBench:
                 if unit.role == "embedding":
                     tied = tensors
                 sides = (False, True) if unit.role == "embedding" else (False,)
-                found += [each for target in sides for each in self._run(unit, module, target, tied, channels)]
-        return found
+                outputs += [output for target in sides for output in self._run(unit, module, target, tied, channels)]
+        return outputs
 
     def _run(self, unit: Unit, module: nn.Module, target: bool, tied: Mapping[str, Tensor],
              channels: Tensor | None) -> list[Tensor]:
-        x, memory = (each if channels is None else each[..., channels] for each in (self.x, self.memory))
+        x, memory = (states if channels is None else states[..., channels] for states in (self.x, self.memory))
         shared = self._shared(module)
         call = Call(memory=memory, target=target, shared=shared)
         y = run_unit(unit.role, module, self.ids if unit.role == "embedding" else x, call, tied)[0]
@@ -94,8 +94,8 @@ class UnitBench:
         shapes = getattr(getattr(module, "block", None), "shared_shapes", None)
         noise = torch.Generator().manual_seed(1)
         return {} if shapes is None else {
-            name: tuple(torch.randn(shape, generator=noise, dtype=torch.double) for shape in each)
-            for name, each in shapes(2, LENGTH).items()}
+            name: tuple(torch.randn(shape, generator=noise, dtype=torch.double) for shape in sizes)
+            for name, sizes in shapes(2, LENGTH).items()}
 
     def keeps(self, axes: Sequence[UnitAxis], order: Tensor, channels: Tensor | None = None) -> bool:
         """Whether the units give the same when these axes are permuted, and the hidden states by `channels`."""

@@ -79,7 +79,7 @@ class PermutationGroups:
 
 def find_groups(arch: Architecture) -> PermutationGroups:
     """The permutation groups of an architecture's tensors in the store."""
-    found: list[AxisGroup] = []
+    groups: list[AxisGroup] = []
     left: dict[str, str] = {}
     width: list[TensorAxis] = []
     facts = arch.head_facts()
@@ -88,7 +88,7 @@ def find_groups(arch: Architecture) -> PermutationGroups:
         for group in _inner_groups(units, facts):
             name = f"{steps[0].path} {group.name}"
             if group.axes:
-                found.append(AxisGroup(name, group.size, _of_steps(steps, group.axes), group.within))
+                groups.append(AxisGroup(name, group.size, _of_steps(steps, group.axes), group.within))
             else:
                 left[name] = f"{units[0].block.kind} computes a different result if these channels are permuted"
         axes = _width_axes(units, facts) if WIDTH not in left else ()
@@ -97,8 +97,8 @@ def find_groups(arch: Architecture) -> PermutationGroups:
         else:
             width += _of_steps(steps, axes)
     if WIDTH not in left:
-        found.append(AxisGroup(WIDTH, arch.width, tuple(dict.fromkeys(width))))
-    return PermutationGroups(tuple(found), left)
+        groups.append(AxisGroup(WIDTH, arch.width, tuple(dict.fromkeys(width))))
+    return PermutationGroups(tuple(groups), left)
 
 
 def _clusters(steps: Iterable[Step]) -> Iterator[tuple[Step, ...]]:
@@ -133,14 +133,14 @@ def _inner_groups(units: tuple[Unit, ...], facts: Facts) -> tuple[_Found, ...]:
     sizes = {name: int(dict(units[0].block.dims)[name]) for name in sets}
     open_dims = [name for name, size in sizes.items() if size > 1]
     bench = UnitBench(units) if open_dims else None
-    found, done = [], set[str]()
+    groups, done = [], set[str]()
     for name in open_dims:
         if name in done or bench is None:
             continue
         group = _one_group(bench, name, sets, sizes)
         done |= set(group.name.split(" and "))
-        found.append(group)
-    return tuple(sorted(found, key=lambda group: -group.within))  # blocks move after what is inside them
+        groups.append(group)
+    return tuple(sorted(groups, key=lambda group: -group.within))  # blocks move after what is inside them
 
 
 def _one_group(bench: UnitBench, name: str, sets: dict[str, tuple[UnitAxis, ...]], sizes: dict[str, int]) -> _Found:
@@ -230,8 +230,8 @@ def _changed(units: Sequence[Unit], names: set[str], facts: Facts) -> tuple[Unit
         others = [_varied(unit, names, new, facts) for unit in units] if new > 0 else [None]
         if all(other is not None for other in others):
             axes = [_grown(i, unit, other, old, new) for i, (unit, other) in enumerate(zip(units, others)) if other]
-            if all(each is not None for each in axes):
-                return tuple(axis for each in axes for axis in each or ())
+            if all(unit_axes is not None for unit_axes in axes):
+                return tuple(axis for unit_axes in axes for axis in unit_axes or ())
     return None
 
 
@@ -250,8 +250,8 @@ def _grown(i: int, unit: Unit, other: Unit, old: int, new: int) -> tuple[UnitAxi
     """The axes of a unit that differ in another one by as much as a dim; None if the two have other tensors."""
     try:
         before, after = (
-            {piece.name: piece.shape for entry in unit_entries(each) for piece in entry.pieces}
-            for each in (unit, other))
+            {piece.name: piece.shape for entry in unit_entries(variant) for piece in entry.pieces}
+            for variant in (unit, other))
     except (InputError, ValueError):
         return None
     if before.keys() != after.keys():

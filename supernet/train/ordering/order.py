@@ -69,7 +69,7 @@ def order(net: Supernet, batches: Iterable[Batch], score: str = "activation", *,
     del model
     orders = {group.name: sorted_order(group, scores[group.name]) for group in groups.groups}
     permute(net, groups.groups, orders, apply or permute_stored(net))
-    moved = {name: tuple(found.tolist()) for name, found in orders.items()}
+    moved = {name: tuple(permutation.tolist()) for name, permutation in orders.items()}
     return OrderReport(score, moved, groups.left_alone, layers)
 
 

@@ -70,8 +70,8 @@ def score_groups(model: Transformer, groups: Iterable[AxisGroup], batches: Seque
     if score not in SCORES:
         raise InputError("score", f"{score!r} is not allowed; allowed: {', '.join(SCORES)}")
     places = _places(groups)
-    found = SCORES[score](model, places, batches)
-    return {name: found.get(name, _norms(model, places[name])) for name in places}
+    scores = SCORES[score](model, places, batches)
+    return {name: scores.get(name, _norms(model, places[name])) for name in places}
 
 
 def _places(groups: Iterable[AxisGroup]) -> dict[str, list[AxisPlace]]:

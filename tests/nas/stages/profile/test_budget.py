@@ -1,4 +1,4 @@
-"""`nas profile --budget`: the budget holds for everything, including compilation. The clock of these tests is made up."""
+"""`nas profile --budget`: the budget covers everything, also compiling. The clock of these tests is made up."""
 
 from __future__ import annotations
 
