@@ -57,8 +57,8 @@ class Asking:
 
     def show(self, data: Guess) -> None:
         """The first rows and the options."""
-        if data.says:
-            self._print(f"{data.data.get('train', 'data')}: {data.says}"
+        if data.description:
+            self._print(f"{data.data.get('train', 'data')}: {data.description}"
                         + (f", {data.data['encoding']}" if "encoding" in data.data else ""))
         if data.rows:
             names = data.columns if len(data.columns) == len(data.rows[0]) else [""] * len(data.rows[0])

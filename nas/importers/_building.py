@@ -36,11 +36,11 @@ def assemble(*, family: str, vocab_size: int, context: int, width: int, embeddin
     facts = Facts(width=width, context=context, vocab_size=vocab_size, n_classes=n_classes, n_types=n_types,
                   causal=False, positions=positions, norm=norm, placement=placement, bias=bias,
                   sides=2 if family == "seq2seq" and share_inputs else 1, norm_eps=eps)
-    made = make_block(embedding, facts)
+    embedding_block = make_block(embedding, facts)
     stacks = {name: _layers(stack, Facts(**{**facts.as_dict(), "causal": name == "decoder"}))  # type: ignore[arg-type]
               for name, stack in (("encoder", encoder), ("decoder", decoder)) if stack}
-    return Architecture(family=family, vocab_size=vocab_size, context=context, width=width, embedding=made,
-                        head=make_block(head, head_facts(facts, made)), n_classes=n_classes, n_types=n_types,
+    return Architecture(family=family, vocab_size=vocab_size, context=context, width=width, embedding=embedding_block,
+                        head=make_block(head, head_facts(facts, embedding_block)), n_classes=n_classes, n_types=n_types,
                         positions=positions, norm=norm, placement=placement, bias=bias, share_inputs=share_inputs,
                         norm_eps=eps, **stacks)  # type: ignore[arg-type]
 

@@ -59,15 +59,16 @@ class Checkpoint:
         path, there = self.tensors[name]
         try:
             with safe_open(path, framework="pt") as file:
-                found: Tensor = file.get_tensor(there)
+                tensor: Tensor = file.get_tensor(there)
         except (SafetensorError, OSError) as error:
             raise InputError(str(path), f"is damaged ({error}); download it again") from None
-        if not found.is_floating_point():
-            raise InputError(str(path), [Fault(name, f"has the type {found.dtype}; supported: floating-point numbers")])
-        found = found.to(torch.float32)
-        if not bool(found.isfinite().all()):
+        if not tensor.is_floating_point():
+            raise InputError(str(path), [Fault(name, f"has the type {tensor.dtype}; supported: floating-point "
+                                                     "numbers")])
+        tensor = tensor.to(torch.float32)
+        if not bool(tensor.isfinite().all()):
             raise InputError(str(path), [Fault(name, "contains numbers that are not finite")])
-        return found
+        return tensor
 
     def tokenizer_text(self) -> str:
         """The content of tokenizer.json. Raises InputError with the command that writes it."""
@@ -96,20 +97,20 @@ def _tensors(folder: Path, config: Mapping[str, Any]) -> dict[str, tuple[Path, s
                 isinstance(name, str) and re.fullmatch(r"[\w.-]+\.safetensors", name) for name in index.values()):
             raise InputError(str(folder / INDEX), [Fault("weight_map", "must be a table of tensors and their files")])
         files, listed = [folder / name for name in sorted(set(index.values()))], set(index)
-    found: dict[str, tuple[Path, str]] = {}
+    tensors: dict[str, tuple[Path, str]] = {}
     for path in files:
         if not path.is_file():
             raise InputError(str(folder), f"{INDEX} names {path.name}, which is missing; download it again")
         try:
             with safe_open(path, framework="pt") as file:
-                found |= {_today(name): (path, name) for name in file.keys()}  # noqa: SIM118 - no mapping
+                tensors |= {_today(name): (path, name) for name in file.keys()}  # noqa: SIM118 - no mapping
         except (SafetensorError, OSError) as error:
             raise InputError(str(path), f"is damaged ({error}); download it again") from None
-    absent = sorted(listed - {name for _, name in found.values()})
+    absent = sorted(listed - {name for _, name in tensors.values()})
     if absent:
         raise InputError(str(folder / INDEX), [Fault(name, "is listed here, but is in none of the files")
                                                for name in absent])
-    return found
+    return tensors
 
 
 def _today(name: str) -> str:

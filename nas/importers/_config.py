@@ -25,9 +25,9 @@ class PretrainedSettings:
     def __init__(self, data: Mapping[str, Any], where: str) -> None:
         self.data, self.where = data, where
 
-    def fault(self, name: str, says: str) -> InputError:
+    def fault(self, name: str, message: str) -> InputError:
         """An error about a field."""
-        return InputError(self.where, [Fault(name, says)])
+        return InputError(self.where, [Fault(name, message)])
 
     def number(self, name: str, default: int | None = None) -> int:
         """A whole number of at least 1 that an architecture may have. Raises InputError."""
@@ -58,7 +58,7 @@ class PretrainedSettings:
         """Raises InputError if a field has a value that is not supported; the first is the default."""
         value = self.data.get(name, allowed[0])
         if value not in allowed and value is not None:
-            listed = ", ".join(shown(each) for each in allowed)
+            listed = ", ".join(shown(option) for option in allowed)
             raise self.fault(name, f"{shown(value)} is not supported; supported: {listed}")
 
     def activation(self, name: str, default: str) -> str:
@@ -97,10 +97,10 @@ class PretrainedSettings:
             return wanted
         named = self.data.get("architectures")
         cls = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
-        found = next((head for ending, head in by_ending.items() if cls.endswith(ending)), None)
+        named_head = next((head for ending, head in by_ending.items() if cls.endswith(ending)), None)
         if not cls:
             return possible[0]
-        if found is None:
+        if named_head is None:
             without = f"; to import the model without its head, give {Option('head')} {possible[0]}"
             raise self.fault("architectures", f"{cls} is not supported{without if len(possible) > 1 else ''}")
-        return found
+        return named_head

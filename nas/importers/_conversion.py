@@ -108,7 +108,7 @@ def stock_models(arch: Architecture, first: str = "") -> Iterator[tuple[Importer
         first: the `model_type` to try first.
     """
     arch = _renumbered(arch)
-    known = [(each, importer) for importer in registry().values() for each in importer.model_types]
+    known = [(name, importer) for importer in registry().values() for name in importer.model_types]
     for model_type, importer in sorted(known, key=lambda pair: pair[0] != first):
         try:
             config = importer.write(arch, model_type)
@@ -160,6 +160,6 @@ def _renamed(tensors: Mapping[str, Tensor], arch: Architecture) -> dict[str, Ten
 def stock_tensors(model: Transformer, importer: Importer, stock: StockModel) -> Mapping[str, Tensor]:
     """The tensors of a stock class that hold a model. Raises NotExpressibleError where they cannot."""
     ours = _renamed(model.state_dict(), model.arch)
-    found = {link.theirs: link.change.write([ours[name] for name in link.ours]).contiguous() for link in stock.links}
-    found |= {name: torch.zeros(shape(stock.arch)) for name, shape in importer.zeros.items() if name not in found}
-    return found
+    tensors = {link.theirs: link.change.write([ours[name] for name in link.ours]).contiguous() for link in stock.links}
+    tensors |= {name: torch.zeros(shape(stock.arch)) for name, shape in importer.zeros.items() if name not in tensors}
+    return tensors

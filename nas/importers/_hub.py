@@ -25,6 +25,6 @@ def fetch(name: str) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=list(FILES)))
     except Exception as error:  # of the network, the Hub or the disk
-        says = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(name, f"is not a folder, and cannot be downloaded from the Hugging Face Hub ({says})") \
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(name, f"is not a folder, and cannot be downloaded from the Hugging Face Hub ({reason})") \
             from None

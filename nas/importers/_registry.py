@@ -14,28 +14,29 @@ FOLDER, GROUP = "nas.importers", "nas.importers"
 @plugins.cached
 def registry() -> dict[str, Importer]:
     """Every installed importer by name."""
-    found: dict[str, Importer] = {}
+    importers: dict[str, Importer] = {}
     owners: dict[str, str] = {}
     for plugin in plugins.extensions(FOLDER, GROUP, lambda module: hasattr(module, "IMPORTER")):
         plugins.check_holds(plugin, ("IMPORTER",), "importer")
         declared = plugin.module.IMPORTER
-        if found.setdefault(declared.name, declared) is not declared:
+        if importers.setdefault(declared.name, declared) is not declared:
             raise InputError(plugin.where, f"an importer {declared.name} already exists; rename it")
         faults = list(_faults(declared, owners))
         if faults:
             raise InputError(plugin.where, faults)
-    return found
+    return importers
 
 
 def _faults(declared: Importer, owners: dict[str, str]) -> Iterable[Fault]:
-    for each in declared.model_types:
-        if owners.setdefault(each, declared.name) != declared.name:
-            yield Fault(declared.name, f"declares the model_type {each!r}, which {owners[each]} already declares")
+    for model_type in declared.model_types:
+        if owners.setdefault(model_type, declared.name) != declared.name:
+            yield Fault(declared.name, f"declares the model_type {model_type!r}, which {owners[model_type]} already "
+                                       "declares")
 
 
 def by_model_type(model_type: object, where: str) -> Importer:
     """The importer of a `model_type`. Raises InputError with those that are known."""
-    known = {each: importer for importer in registry().values() for each in importer.model_types}
+    known = {name: importer for importer in registry().values() for name in importer.model_types}
     if isinstance(model_type, str) and model_type in known:
         return known[model_type]
     hint = did_you_mean(model_type, known) if isinstance(model_type, str) else ""

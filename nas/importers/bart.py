@@ -81,17 +81,17 @@ def write(arch: Architecture, model_type: str) -> dict[str, Any]:
     """A config of that type for the architecture."""
     if arch.family != "seq2seq" or arch.norm != "layernorm" or arch.head.kind != "tied":
         raise NotExpressibleError("it is not an encoder-decoder with LayerNorm and a tied head")
-    found: dict[str, Any] = {
+    config: dict[str, Any] = {
         "model_type": model_type, "architectures": [CLASSES[model_type]], "vocab_size": arch.vocab_size,
         "d_model": arch.width, "max_position_embeddings": arch.context, "is_encoder_decoder": True,
         "scale_embedding": arch.embedding["scale"], "word_bias": arch.head["word_bias"],
         "activation_function": THEIR_ACTIVATIONS.get(str(arch.encoder[0].ffn["activation"]), "")}
     for stack, layers in arch.stacks.items():
-        found |= {f"{stack}_layers": len(layers), f"{stack}_attention_heads": layers[0].mixer["n_heads"],
+        config |= {f"{stack}_layers": len(layers), f"{stack}_attention_heads": layers[0].mixer["n_heads"],
                   f"{stack}_ffn_dim": layers[0].ffn["inner"]}
     if model_type == "marian":
-        found |= {"share_encoder_decoder_embeddings": arch.share_inputs, "decoder_vocab_size": arch.vocab_size}
-    return found
+        config |= {"share_encoder_decoder_embeddings": arch.share_inputs, "decoder_vocab_size": arch.vocab_size}
+    return config
 
 
 IMPORTER = Importer(name="bart", model_types={"bart": "BART", "marian": "Marian, OPUS-MT"}, read=read, write=write,

@@ -124,12 +124,12 @@ def write(arch: Architecture, model_type: str) -> dict[str, Any]:
     mixer, ffn = arch.encoder[0].mixer, arch.encoder[0].ffn
     values = (arch.width, arch.depth, mixer["n_heads"], ffn["inner"],
               THEIR_ACTIVATIONS.get(str(ffn["activation"]), ffn["activation"]))
-    found = {"model_type": model_type, "architectures": [known.heads.cls(head)], "vocab_size": arch.vocab_size,
+    config = {"model_type": model_type, "architectures": [known.heads.cls(head)], "vocab_size": arch.vocab_size,
              "max_position_embeddings": arch.context + (2 if known.offset else 0), "type_vocab_size": arch.n_types or 1,
              "layer_norm_eps": arch.norm_eps or 1e-5, **class_labels(arch), **dict(zip(known.config, values))}
-    found |= {"pad_token_id": 1} if known.offset else {}
-    found |= {"embedding_size": arch.embedding["rank"]} if model_type == "electra" else {}
-    return found
+    config |= {"pad_token_id": 1} if known.offset else {}
+    config |= {"embedding_size": arch.embedding["rank"]} if model_type == "electra" else {}
+    return config
 
 
 IMPORTER = Importer(

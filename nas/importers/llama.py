@@ -68,8 +68,8 @@ def _links(arch: Architecture, prefix: str, biases: str, mlp_bias: bool) -> Iter
             yield from same(f"{mixer}.block.attend.{our}", f"{theirs}.self_attn.{their}",
                             "weight", *(("bias",) if bias else ()))
         if arch.decoder[0].mixer["qk_norm"]:
-            for each in ("q_norm", "k_norm"):
-                yield from same(f"{mixer}.block.attend.{each}", f"{theirs}.self_attn.{each}", "weight")
+            for norm in ("q_norm", "k_norm"):
+                yield from same(f"{mixer}.block.attend.{norm}", f"{theirs}.self_attn.{norm}", "weight")
         yield from same(f"{ffn}.norm", f"{theirs}.post_attention_layernorm", "weight")
         for our, their in FFN.items():
             yield from same(f"{ffn}.block.{our}", f"{theirs}.mlp.{their}", "weight", *(("bias",) if mlp_bias else ()))

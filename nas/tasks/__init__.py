@@ -23,8 +23,8 @@ def get(name: str) -> Task:
     try:
         return _registry()[name]
     except KeyError:
-        says = f"unknown {name!r}; allowed: {', '.join(names())}{did_you_mean(name, names())}"
-        raise InputError("task", says) from None
+        message = f"unknown {name!r}; allowed: {', '.join(names())}{did_you_mean(name, names())}"
+        raise InputError("task", message) from None
 
 
 def names() -> list[str]:

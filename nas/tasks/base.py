@@ -58,8 +58,8 @@ class Prepared:
         """The split of that name: train, valid or test."""
         if name not in SPLITS:
             raise InputError("split", f"unknown {name!r}; allowed: {', '.join(SPLITS)}")
-        found: Split = getattr(self, name)
-        return found
+        split: Split = getattr(self, name)
+        return split
 
 
 class Task(ABC):
@@ -112,13 +112,13 @@ class Task(ABC):
         """
         self.check(space)
         options = self.options(data)
-        asked = {**data, "task": self.name, "seed": seed, "space.context": space.context}
+        request = {**data, "task": self.name, "seed": seed, "space.context": space.context}
         if options.vocab_size is None:
-            asked["space.vocab_size"] = space.vocab_size
-        encoded = cache.read(folder, asked)
+            request["space.vocab_size"] = space.vocab_size
+        encoded = cache.read(folder, request)
         if encoded is None:
             encoded = self._encoded(options, space, seed)
-            cache.write(folder, asked, encoded)
+            cache.write(folder, request, encoded)
         return self._prepared(encoded, space)
 
     def check_data(self, data: Mapping[str, str], seed: int = 0) -> None:
@@ -151,39 +151,40 @@ class Task(ABC):
         notes: list[str] = []
         rows = self._rows(options, seed, notes)
         labels = self.labels(rows)
-        made = self._tokenizer(rows["train"], options, space, notes)
-        if isinstance(made, BroughtTokenizer):
-            tokenizer, specials = made.tokenizer, dict(made.specials)
-            arrays = self.encode_brought(rows, made, labels, space.context, notes)
+        chosen = self._tokenizer(rows["train"], options, space, notes)
+        if isinstance(chosen, BroughtTokenizer):
+            tokenizer, specials = chosen.tokenizer, dict(chosen.specials)
+            arrays = self.encode_brought(rows, chosen, labels, space.context, notes)
         else:
-            tokenizer, specials = made, {}
-            arrays = self.encode(rows, made, labels, space.context, notes)
-        found = Encoded(tokenizer, arrays, labels, tuple(notes), scale=self.scale(rows), specials=specials)
-        return replace(found, fingerprint=cache.fingerprint(found))
+            tokenizer, specials = chosen, {}
+            arrays = self.encode(rows, chosen, labels, space.context, notes)
+        encoded = Encoded(tokenizer, arrays, labels, tuple(notes), scale=self.scale(rows), specials=specials)
+        return replace(encoded, fingerprint=cache.fingerprint(encoded))
 
     def _tokenizer(self, rows: list[Row], options: Options, space: SearchSpace,
                    notes: list[str]) -> Tokenizer | BroughtTokenizer:
         """A vocabulary of the given size, else of the space's, if the bundled data can fill it."""
         if options.tokenizer is not None:
             return self._brought(open_tokenizer(options.tokenizer), space)
-        size, asked = options.vocab_size or space.vocab_size, "you requested" if options.vocab_size else "the space has"
+        size = options.vocab_size or space.vocab_size
+        reason = "you requested" if options.vocab_size else "the space has"
         if options.embedded and options.vocab_size is None and size > self.embedded_vocab:
-            size, asked = self.embedded_vocab, "the bundled data are meant for"
+            size, reason = self.embedded_vocab, "the bundled data are meant for"
             notes.append(f"the bundled data use a vocabulary of {size:,}, not the {space.vocab_size:,} of the space; "
                          "the data option vocab_size changes it")
-        return train_tokenizer(self.texts(rows), size, asked)
+        return train_tokenizer(self.texts(rows), size, reason)
 
-    def _brought(self, found: Tokenizer | BroughtTokenizer, space: SearchSpace) -> Tokenizer | BroughtTokenizer:
+    def _brought(self, brought: Tokenizer | BroughtTokenizer, space: SearchSpace) -> Tokenizer | BroughtTokenizer:
         """A tokenizer of the user's. Raises InputError if the task or the space cannot use it."""
-        if not isinstance(found, BroughtTokenizer):
-            return found
+        if not isinstance(brought, BroughtTokenizer):
+            return brought
         if not self.takes_tokenizer:
             raise InputError(WHERE, [Fault("tokenizer", f"the task {self.name} cannot use tokenizers of other models")])
-        largest = max((*found.tokenizer.get_vocab().values(), *found.specials.values()), default=0)
+        largest = max((*brought.tokenizer.get_vocab().values(), *brought.specials.values()), default=0)
         if largest >= space.vocab_size:
             raise InputError(WHERE, [Fault("tokenizer", f"has token ids up to {largest:,}; the space has a vocabulary "
                                                         f"of {space.vocab_size:,}")])
-        return found
+        return brought
 
     def _prepared(self, encoded: Encoded, space: SearchSpace) -> Prepared:
         own = is_own(encoded.tokenizer)  # the table of a pretrained model may have more rows than there are tokens
@@ -251,8 +252,8 @@ class Task(ABC):
     def check(self, space: SearchSpace) -> None:
         """Raises InputError if no architecture of the space fits the task."""
         if space.family != self.family:
-            says = f"needs a space of the family {self.family}; {space.name} is {space.family}"
-            raise InputError("", f"task {self.name} {says}")
+            message = f"needs a space of the family {self.family}; {space.name} is {space.family}"
+            raise InputError("", f"task {self.name} {message}")
 
     def limited(self, rows: list[Row], limit: int | None, seed: int) -> list[Row]:
         """At most `limit` training rows."""

@@ -56,12 +56,12 @@ def fingerprint(data: Encoded) -> str:
     """The SHA-256 of the data as a model sees them; of the tokeniser's pieces, not of its file, whose format may
     change."""
     seen = [sorted(data.tokenizer.get_vocab().items()), data.labels, *([data.scale] if data.scale else [])]
-    found = hashlib.sha256(json.dumps(seen).encode())
+    digest = hashlib.sha256(json.dumps(seen).encode())
     for name in sorted(data.arrays):
         array = np.ascontiguousarray(data.arrays[name])
-        found.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        found.update(array.tobytes())
-    return found.hexdigest()
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 def write(folder: Path, options: Mapping[str, Any], encoded: Encoded) -> None:
@@ -100,8 +100,8 @@ def read(folder: Path, options: Mapping[str, Any]) -> Encoded | None:
     remedy = f"delete {folder} and run the command again"
     data = read_table(path, remedy)
     if data.get("schema_version") != VERSION:
-        says = f"has schema_version {shown(data.get('schema_version'))}; allowed: {VERSION}; delete {folder}"
-        raise InputError(str(path), says)
+        message = f"has schema_version {shown(data.get('schema_version'))}; allowed: {VERSION}; delete {folder}"
+        raise InputError(str(path), message)
     index = checked(_Index, data, str(path), remedy)
     _check_options(folder, dict(index.options), {**options}, index.vocab_size)
     tokenizer, arrays = _load(folder, index.files)

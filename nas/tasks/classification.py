@@ -51,8 +51,8 @@ class Classification(LabelledTexts):
         """
         seen = {split: {row[1] for row in rows[split]} for split in SPLITS}
         if len(seen["train"]) < 2:
-            says = f"the training rows have only the class {min(seen['train'])!r}; two or more are needed"
-            raise InputError(WHERE, [Fault("label", says)])
+            message = f"the training rows have only the class {min(seen['train'])!r}; two or more are needed"
+            raise InputError(WHERE, [Fault("label", message)])
         faults = [Fault("label", f"the class {label!r} is in {split} but not in train")
                   for split in ("valid", "test") for label in sorted(seen[split] - seen["train"])]
         if faults:
@@ -71,10 +71,10 @@ class Classification(LabelledTexts):
         n_classes = len(prepared.labels)
         total, counts = 0.0, torch.zeros(n_classes, n_classes, dtype=torch.int64)
         for batch in prepared.split(split).in_order(size, limit):
-            found = logits(batch)
-            total += (loss := summed_loss(found, batch.labels))
+            outputs = logits(batch)
+            total += (loss := summed_loss(outputs, batch.labels))
             watch(loss)
-            pairs = batch.labels.cpu() * n_classes + found.argmax(dim=-1).cpu()
+            pairs = batch.labels.cpu() * n_classes + outputs.argmax(dim=-1).cpu()
             counts += torch.bincount(pairs, minlength=n_classes**2).reshape(n_classes, n_classes)
         n, right = int(counts.sum()), counts.diagonal()
         return {"loss": total / n, "accuracy": int(right.sum()) / n, "macro_f1": _macro_f1(counts)}
@@ -93,9 +93,9 @@ class Classification(LabelledTexts):
         if len(labels) != known:
             raise InputError(trained.where, f"metrics.json lists {len(labels)} classes, the model has {known}; "
                                             "extract it again")
-        found = logits_of(trained, text, ids).softmax(dim=-1)
-        best = int(found.argmax())
-        return Labelled(text, labels[best], float(found[best]))
+        probabilities = logits_of(trained, text, ids).softmax(dim=-1)
+        best = int(probabilities.argmax())
+        return Labelled(text, labels[best], float(probabilities[best]))
 
 
 @dataclass(frozen=True)

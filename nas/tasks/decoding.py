@@ -31,8 +31,8 @@ def greedy(logits: Callable[[Batch], Tensor], batch: Batch, context: int, ends: 
     written = torch.full((n, 1), ends.begin, device=tokens.device)
     ended = torch.zeros(n, dtype=torch.bool, device=tokens.device)
     while not ended.all():
-        asked = Batch(tokens=tokens, labels=torch.full_like(written, IGNORE), target=written, mask=batch.mask)
-        best = logits(asked)[:, -1].argmax(dim=-1).to(tokens.device)
+        request = Batch(tokens=tokens, labels=torch.full_like(written, IGNORE), target=written, mask=batch.mask)
+        best = logits(request)[:, -1].argmax(dim=-1).to(tokens.device)
         best = best.masked_fill(ended, PAD)
         written = torch.cat([written, best[:, None]], dim=1)
         ended = ended | (best == ends.end) | (written.shape[1] - 1 >= longest)

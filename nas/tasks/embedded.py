@@ -32,11 +32,11 @@ def documents() -> tuple[tuple[str, str], ...]:
         InputError: this Python has no sources of its standard library.
     """
     seen: set[str] = set()
-    found = ((name, _fresh(text, seen)) for name, text in [*_topics(), *_modules()])
-    kept = tuple((name, text) for name, text in found if len(text) > 200)
+    texts = ((name, _fresh(text, seen)) for name, text in [*_topics(), *_modules()])
+    kept = tuple((name, text) for name, text in texts if len(text) > 200)
     if len(kept) < 3 * N_CLASSES:
-        says = f"this Python has no sources of its standard library; give {Setting('data', 'train', 'PATH')}"
-        raise InputError("embedded text", says)
+        message = f"this Python has no sources of its standard library; give {Setting('data', 'train', 'PATH')}"
+        raise InputError("embedded text", message)
     return kept
 
 

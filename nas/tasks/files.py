@@ -28,8 +28,8 @@ def read_text(path: str, encoding: str = "utf-8") -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         other = "latin-1" if encoding.lower().replace("_", "-") in ("utf-8", "utf8", "ascii") else "utf-8"
-        says = f"byte {error.start:,} (line {line:,}) is not {encoding}; give {Setting('data', 'encoding', other)}"
-        raise InputError(path, says) from None
+        message = f"byte {error.start:,} (line {line:,}) is not {encoding}; give {Setting('data', 'encoding', other)}"
+        raise InputError(path, message) from None
     except (LookupError, UnicodeError) as error:
         raise InputError(path, f"cannot be read as {encoding}: {error}") from None
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
@@ -107,8 +107,8 @@ def _table(path: str, cells: Iterator[tuple[int, list[str]]], options: Options) 
             places = [_place(path, row, column) for column in options.columns]
             continue
         if len(row) <= max(places):
-            says = f"line {line:,} has {len(row)} columns; column {max(places) + 1} is needed"
-            raise InputError(path, says)
+            message = f"line {line:,} has {len(row)} columns; column {max(places) + 1} is needed"
+            raise InputError(path, message)
         yield tuple(row[place] for place in places)
 
 
@@ -116,7 +116,7 @@ def _place(path: str, header: list[str], column: str) -> int:
     names = [name.strip() for name in header]
     if column in names:
         return names.index(column)
-    other = next((each for each in (";", "\t", "|") if len(names) == 1 and each in names[0]), None)
+    other = next((character for character in (";", "\t", "|") if len(names) == 1 and character in names[0]), None)
     hint = ""
     if other is not None:
         hint = f"; is the delimiter {other!r}? give {Setting('data', 'delimiter', DELIMITERS[other])}"
@@ -152,7 +152,7 @@ def _matched(path: str, text: str, pattern: re.Pattern[str], roles: Row) -> Iter
     for number, line in enumerate(lines_of(text), 1):
         if not line.strip():
             continue
-        found = pattern.fullmatch(line)
-        if found is None:
+        match = pattern.fullmatch(line)
+        if match is None:
             raise InputError(path, f"line {number:,} does not match {pattern.pattern!r}: {line[:60]!r}")
-        yield tuple(found[role] or "" for role in roles)
+        yield tuple(match[role] or "" for role in roles)

@@ -42,7 +42,7 @@ class Guess:
     """How files may be read.
 
     Args:
-        says: the format, in words.
+        description: the format, in words.
         task: the task they suit best.
         data: the options of `nas train --data`, without columns.
         columns: what a table calls its columns: names, or numbers from 1.
@@ -52,7 +52,7 @@ class Guess:
         part: what a column is called in a question: a column, or a file of two parallel ones.
     """
 
-    says: str
+    description: str
     task: str
     data: dict[str, str]
     columns: Row = ()
@@ -69,22 +69,22 @@ def guess(paths: Sequence[str], task: str | None = None) -> Guess:
         task: the task, where the user named it; one file is taken with its parallel file only for a translation.
     """
     if len(paths) > 2:
-        says = f"{len(paths)} paths are given; allowed: a file, a folder, or two parallel files"
-        raise InputError(Option("data"), says)
+        message = f"{len(paths)} paths are given; allowed: a file, a folder, or two parallel files"
+        raise InputError(Option("data"), message)
     if len(paths) == 1 and Path(paths[0]).expanduser().is_dir():
         folder, paths = Path(paths[0]).expanduser(), _of_folder(Path(paths[0]).expanduser())
-        found = _parallel(paths[0], paths[1], sure=False) if len(paths) == 2 else _single(paths[0])
-        return replace(found, notes=tuple(_unused(folder, paths, found)))
+        guessed = _parallel(paths[0], paths[1], sure=False) if len(paths) == 2 else _single(paths[0])
+        return replace(guessed, notes=tuple(_unused(folder, paths, guessed)))
     for partner in _partner(paths[0]) if len(paths) == 1 and task in (None, "translation") else ():
         note = f"{partner} is read as its parallel file; set the task to lm to train on {paths[0]} alone"
         return replace(_parallel(paths[0], partner), notes=(note,))
     return _parallel(paths[0], paths[1]) if len(paths) == 2 else _single(paths[0])
 
 
-def _unused(folder: Path, paths: Sequence[str], found: Guess) -> Iterator[str]:
+def _unused(folder: Path, paths: Sequence[str], guessed: Guess) -> Iterator[str]:
     """A note about unread files of a folder."""
     names = {Path(path).name for path in paths}
-    starts = tuple(Path(found.data[split]).name.partition("*")[0] for split in _SPLITS if split in found.data)
+    starts = tuple(Path(guessed.data[split]).name.partition("*")[0] for split in _SPLITS if split in guessed.data)
     rest = [path.name for path in sorted(folder.iterdir()) if path.is_file() and path.name not in names
             and not path.name.startswith((".", *starts))]
     if rest:
@@ -93,10 +93,10 @@ def _unused(folder: Path, paths: Sequence[str], found: Guess) -> Iterator[str]:
 
 def _of_folder(folder: Path) -> list[str]:
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    found = [str(path) for path in files if _split_of(path) == "train"] or [str(path) for path in files]
-    found.sort(key=lambda path: re.search(r"\.en\b", path) is None)
-    if len(found) == 1 or len(found) == 2 and not {*map(_ending, found)} & {"csv", "tsv", "jsonl"}:
-        return found
+    chosen = [str(path) for path in files if _split_of(path) == "train"] or [str(path) for path in files]
+    chosen.sort(key=lambda path: re.search(r"\.en\b", path) is None)
+    if len(chosen) == 1 or len(chosen) == 2 and not {*map(_ending, chosen)} & {"csv", "tsv", "jsonl"}:
+        return chosen
     names = ", ".join(path.name for path in files[:6]) or "nothing"
     raise InputError(str(folder), f"it is unclear which file to train on (found {names}); give one file, or two "
                                   "parallel files")
@@ -110,12 +110,12 @@ def _split_of(path: Path) -> str | None:
 
 def _partner(path: str) -> Row:
     """The parallel file of one such as `train.en`: the only other one that ends in another language."""
-    found = re.fullmatch(r"(.+?\.)([a-z]{2,3})((?:\.txt)?(?:\.gz)?)", Path(path).name)
-    if found is None or found[2] in ("txt", "tsv", "csv", "gz", "log", "md", "xml"):
+    match = re.fullmatch(r"(.+?\.)([a-z]{2,3})((?:\.txt)?(?:\.gz)?)", Path(path).name)
+    if match is None or match[2] in ("txt", "tsv", "csv", "gz", "log", "md", "xml"):
         return ()
-    others = [each for each in Path(path).expanduser().parent.glob("*")
-              if re.fullmatch(re.escape(found[1]) + "[a-z]{2,3}" + re.escape(found[3]), each.name)
-              and each.name != Path(path).name]
+    others = [other for other in Path(path).expanduser().parent.glob("*")
+              if re.fullmatch(re.escape(match[1]) + "[a-z]{2,3}" + re.escape(match[3]), other.name)
+              and other.name != Path(path).name]
     return (str(Path(path).parent / others[0].name),) if len(others) == 1 else ()
 
 
@@ -150,7 +150,7 @@ def _common(first: str, second: str) -> tuple[str, tuple[str, str], str]:
         n += 1
     while m < min(map(len, words)) - n and words[0][-1 - m] == words[1][-1 - m]:
         m += 1
-    parts = ["".join(each[n : len(each) - m]) for each in words]
+    parts = ["".join(path_words[n : len(path_words) - m]) for path_words in words]
     if not all(parts):
         raise InputError(first, f"{second} does not differ from it in one word of its name; rename one of them")
     return "".join(words[0][:n]), (parts[0], parts[1]), "".join(words[0][len(words[0]) - m :])
@@ -212,13 +212,13 @@ def _ending(path: str) -> str:
 def _siblings(path: str) -> dict[str, str]:
     """Files next to the training file that are named like its other splits."""
     own = Path(path).expanduser()
-    found: dict[str, str] = {}
+    splits: dict[str, str] = {}
     if _split_of(own) == "train":
-        for each in sorted(own.parent.iterdir()):
-            split = _split_of(each)
-            if each.is_file() and split not in (None, "train", *found) and _ending(each.name) == _ending(own.name):
-                found[str(split)] = str(Path(path).parent / each.name)
-    return found
+        for other in sorted(own.parent.iterdir()):
+            split = _split_of(other)
+            if other.is_file() and split not in (None, "train", *splits) and _ending(other.name) == _ending(own.name):
+                splits[str(split)] = str(Path(path).parent / other.name)
+    return splits
 
 
 def _jsonl(lines: Sequence[str], path: str, data: dict[str, str]) -> Guess | None:
@@ -229,8 +229,8 @@ def _jsonl(lines: Sequence[str], path: str, data: dict[str, str]) -> Guess | Non
     if not records or not all(isinstance(record, dict) for record in records):
         return None
     flat = [dict(_flat(record)) for record in records]
-    columns = tuple(name for name in flat[0] if all(name in each for each in flat))
-    rows: list[Row] = [tuple(each[name] for name in columns) for each in flat]
+    columns = tuple(name for name in flat[0] if all(name in fields for fields in flat))
+    rows: list[Row] = [tuple(fields[name] for name in columns) for fields in flat]
     return _with_columns("JSON lines", columns, rows, data if _ending(path) == "jsonl" else {**data, "format": "jsonl"})
 
 
@@ -243,13 +243,13 @@ def _flat(record: dict[str, object], before: str = "") -> Iterator[tuple[str, st
 
 
 def _labelled(lines: Sequence[str], data: dict[str, str]) -> Guess | None:
-    for says, whole, pattern in LABELLED:
+    for form, whole, pattern in LABELLED:
         if lines and all(re.fullmatch(whole, line) for line in lines):
-            found = [match for line in lines if (match := re.fullmatch(pattern, line))]
-            labels = {match["label"] for match in found}
+            matches = [match for line in lines if (match := re.fullmatch(pattern, line))]
+            labels = {match["label"] for match in matches}
             if 2 <= len(labels) <= min(MOST_CLASSES, max(len(lines) // 2, 2)):
-                rows: list[Row] = [(match["text"], match["label"]) for match in found[:3]]
-                return Guess(f"lines of the form {says!r}", "classification", {**data, "pattern": pattern},
+                rows: list[Row] = [(match["text"], match["label"]) for match in matches[:3]]
+                return Guess(f"lines of the form {form!r}", "classification", {**data, "pattern": pattern},
                              ("text", "label"), rows)
     return None
 
@@ -272,15 +272,15 @@ def _rows(text: str, delimiter: str) -> list[Row]:
     """The first rows; quotes are ordinary characters beside tabs, as in the files of GLUE."""
     if delimiter == "\t":
         return [tuple(line.split("\t")) for line in lines_of(text)[:ROWS] if line.strip()]
-    found: list[Row] = []
+    rows: list[Row] = []
     try:
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True):
-            found += [tuple(row)] if row else []
-            if len(found) == ROWS:
+            rows += [tuple(row)] if row else []
+            if len(rows) == ROWS:
                 break
     except csv.Error:
         return []
-    return found
+    return rows
 
 
 def _of_table(kind: str, rows: list[Row], data: dict[str, str]) -> Guess:
@@ -302,7 +302,7 @@ def _is_number(text: str) -> bool:
     return re.fullmatch(r"[+-]?\d+([.,]\d+)?", text.strip()) is not None
 
 
-def _with_columns(says: str, columns: Row, rows: list[Row], data: dict[str, str]) -> Guess:
+def _with_columns(form: str, columns: Row, rows: list[Row], data: dict[str, str]) -> Guess:
     cells = {name: [row[i] for row in rows] for i, name in enumerate(columns)}
     length = {name: statistics.mean(map(len, values)) for name, values in cells.items()}
     texts = sorted((name for name in columns if not all(map(_is_number, cells[name]))),
@@ -311,14 +311,14 @@ def _with_columns(says: str, columns: Row, rows: list[Row], data: dict[str, str]
             if length[name] >= 0.6 * max(length.values())]
     texts = list(dict.fromkeys([*(name for name in texts if _is_named("text", name)), *long])) or list(columns)
     labels = [name for name in _labels(cells) if name != texts[0]]
-    found = Guess(says, "classification", data, columns, rows[:3],
+    guessed = Guess(form, "classification", data, columns, rows[:3],
                   {"text": tuple(texts), "label": tuple(labels)})
     if labels:
-        return found
+        return guessed
     if len(long) == 2:
         pair = tuple(name for name in columns if name in long)
-        return Guess(says, "translation", data, columns, rows[:3], {"source": pair, "target": pair[::-1]})
-    return Guess(says, "lm", data, columns, rows[:3], {"text": tuple(texts)})
+        return Guess(form, "translation", data, columns, rows[:3], {"source": pair, "target": pair[::-1]})
+    return Guess(form, "lm", data, columns, rows[:3], {"text": tuple(texts)})
 
 
 def _labels(cells: dict[str, list[str]]) -> list[str]:

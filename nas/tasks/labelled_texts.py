@@ -44,23 +44,23 @@ class LabelledTexts(Task):
         """The rows of a table or of lines that match a pattern."""
         if format_of(path, options) == "text":
             table = Setting("data", "format", "tsv")
-            says = f"cannot detect the columns of {path}; give {table}, csv or jsonl, or a pattern"
-            raise InputError(WHERE, [Fault("format", says)])
+            message = f"cannot detect the columns of {path}; give {table}, csv or jsonl, or a pattern"
+            raise InputError(WHERE, [Fault("format", message)])
         return read_rows(path, options, (*self.roles, *self.optional_roles)[:len(options.columns)])
 
     def check(self, space: SearchSpace) -> None:
         """Raises InputError unless the space has a classification head."""
         super().check(space)
         if not space.n_classes:
-            says = f"needs a space with the head classifier; {space.name} has no classes"
-            raise InputError("", f"task {self.name} {says}")
+            message = f"needs a space with the head classifier; {space.name} has no classes"
+            raise InputError("", f"task {self.name} {message}")
 
     def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
         """The rows without spaces around them. Raises InputError if a row has no label."""
         n = sum(not row[1].strip() for row in rows)
         if n:
-            says = f"{n:,} of {len(rows):,} rows of {split} have no label; remove them, or choose another column"
-            raise InputError(WHERE, [Fault("label", says)])
+            message = f"{n:,} of {len(rows):,} rows of {split} have no label; remove them, or choose another column"
+            raise InputError(WHERE, [Fault("label", message)])
         return [tuple(cell.strip() for cell in row) for row in rows]
 
     def texts(self, rows: list[Row]) -> Iterator[str]:
@@ -79,9 +79,10 @@ class LabelledTexts(Task):
         """Texts or pairs as the tokenizer's own template puts them together."""
         read = {}
         for split in SPLITS:
-            found = brought.encoded([_texts(row) if self._paired(rows) else row[0] for row in rows[split]], context)
-            read[split] = [TextRead(each.ids, each.type_ids if self._paired(rows) else [], bool(each.overflowing))
-                           for each in found]
+            encodings = brought.encoded([_texts(row) if self._paired(rows) else row[0] for row in rows[split]], context)
+            read[split] = [TextRead(encoding.ids, encoding.type_ids if self._paired(rows) else [],
+                                    bool(encoding.overflowing))
+                           for encoding in encodings]
         return self._arrays(rows, read, labels, context, notes)
 
     def _paired(self, rows: Rows) -> bool:
@@ -123,8 +124,8 @@ def _texts(row: Row) -> Row:
 
 
 def _own_texts(tokenizer: Tokenizer, rows: list[Row], context: int) -> list[TextRead]:
-    found = encode(tokenizer, [row[0] for row in rows])
-    return [TextRead(as_read(ids, context), [], len(ids) >= context) for ids in found]
+    encoded = encode(tokenizer, [row[0] for row in rows])
+    return [TextRead(as_read(ids, context), [], len(ids) >= context) for ids in encoded]
 
 
 def _own_pairs(tokenizer: Tokenizer, rows: list[Row], context: int) -> list[TextRead]:
@@ -154,8 +155,8 @@ def logits_of(trained: TrainedModel, text: str, ids: list[int]) -> Tensor:
     """
     if not trained.paired:
         read = as_read(ids, trained.context) if trained.specials is None else ids[:trained.context]
-        found: Tensor = trained.model(torch.tensor([read]))[0]
-        return found
+        outputs: Tensor = trained.model(torch.tensor([read]))[0]
+        return outputs
     first, tab, second = text.partition("\t")
     if not tab:
         raise InputError(trained.where, "is a model for pairs of texts; separate the two by a tab")

@@ -86,10 +86,10 @@ class MaskedLanguageModelling(LanguageModelling):
         """Loss in nats and accuracy of masked tokens; not comparable between vocabularies."""
         total, right, n = 0.0, 0, 0
         for batch in prepared.split(split).in_order(size, limit):
-            found = logits(batch)
-            total += (loss := summed_loss(found, batch.labels))
+            outputs = logits(batch)
+            total += (loss := summed_loss(outputs, batch.labels))
             watch(loss)
-            right += n_right(found, batch.labels)
+            right += n_right(outputs, batch.labels)
             n += batch.n_labels
         return {"loss": total / n, "accuracy": right / n}
 
@@ -107,9 +107,9 @@ class MaskedLanguageModelling(LanguageModelling):
         else:
             mask, read = trained.specials.get("mask", -1), ids[:trained.context]
         best = trained.model(torch.tensor([read]))[0].argmax(dim=-1).tolist()
-        found = tuple(trained.tokenizer.decode([word]).strip() for i, word in zip(read, best) if i == mask)
+        words = tuple(trained.tokenizer.decode([word]).strip() for i, word in zip(read, best) if i == mask)
         filled = [word if i == mask else i for i, word in zip(read, best)]
-        return Filled(text, found, trained.tokenizer.decode(filled, skip_special_tokens=True))
+        return Filled(text, words, trained.tokenizer.decode(filled, skip_special_tokens=True))
 
 
 @dataclass(frozen=True)

@@ -55,8 +55,8 @@ def number_pairs(size: int, direction: str, seed: int) -> Rows:
     """`size` training pairs; validation and test are numbers that training does not have."""
     held_out = min(_HELD_OUT, max(1, size // 10))
     if size + 2 * held_out > LARGEST + 1:
-        says = f"is {size:,}; allowed: at most {LARGEST + 1 - 2 * _HELD_OUT:,} different numbers"
-        raise InputError(WHERE, [Fault("size", says)])
+        message = f"is {size:,}; allowed: at most {LARGEST + 1 - 2 * _HELD_OUT:,} different numbers"
+        raise InputError(WHERE, [Fault("size", message)])
     rng = random.Random(f"numbers {seed}")  # noqa: S311 - repeatable, not secret
     numbers = rng.sample(range(LARGEST + 1), size + 2 * held_out)
     first, second = (english, german) if direction == "en-de" else (german, english)

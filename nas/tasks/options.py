@@ -142,11 +142,11 @@ def _compiled(pattern: str | None, roles: tuple[str, ...], faults: list[Fault]) 
     if pattern is None:
         return None
     try:
-        found = re.compile(pattern)
+        compiled = re.compile(pattern)
     except re.error as error:
         faults.append(Fault("pattern", f"{pattern!r} is not a regular expression: {error}"))
         return None
     for role in roles:
-        if role not in found.groupindex:
+        if role not in compiled.groupindex:
             faults.append(Fault("pattern", f"{pattern!r} has no group (?P<{role}>...)"))
-    return found
+    return compiled

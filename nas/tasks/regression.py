@@ -45,19 +45,19 @@ class Regression(LabelledTexts):
 
     def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
         """The rows without spaces around them. Raises InputError if a label is not a finite number."""
-        found = super().cleaned(rows, split, notes)
-        wrong = [row[1] for row in found if _number(row[1]) is None]
+        kept = super().cleaned(rows, split, notes)
+        wrong = [row[1] for row in kept if _number(row[1]) is None]
         if wrong:
             raise InputError(WHERE, [Fault("label", (
                 f"{len(wrong):,} of {len(rows):,} rows of {split} have a label that is not a finite number, such as "
                 f"{wrong[0][:40]!r}; the task {self.name} needs numbers"))])
-        return found
+        return kept
 
     def labels(self, rows: Rows) -> tuple[str, ...]:
         """One output. Raises InputError if all training rows have the same number."""
         if len({_number(row[1]) for row in rows["train"]}) < 2:
-            says = f"the training rows have only the number {rows['train'][0][1]}; two or more are needed"
-            raise InputError(WHERE, [Fault("label", says)])
+            message = f"the training rows have only the number {rows['train'][0][1]}; two or more are needed"
+            raise InputError(WHERE, [Fault("label", message)])
         return ("label",)
 
     def scale(self, rows: Rows) -> tuple[float, float]:
@@ -74,14 +74,14 @@ class Regression(LabelledTexts):
     def evaluate(self, logits: Callable[[Batch], Tensor], prepared: Prepared, split: str, *, size: int,
                  limit: int | None, full: bool, watch: Watch = unwatched) -> dict[str, float]:
         """The mean squared error in units of the variance of the training labels, and the correlations."""
-        total, found, wanted = 0.0, [], []
+        total, predicted, wanted = 0.0, [], []
         for batch in prepared.split(split).in_order(size, limit):
             outputs, labels = labelled(logits(batch).cpu(), batch.labels.cpu())
             total += (loss := label_loss(outputs, labels).item())
             watch(loss)
-            found.append(outputs[:, 0])
+            predicted.append(outputs[:, 0])
             wanted.append(labels)
-        pair = torch.cat(found).numpy(), torch.cat(wanted).numpy()
+        pair = torch.cat(predicted).numpy(), torch.cat(wanted).numpy()
         return {"loss": total / len(pair[0]), "spearman": _correlation(spearmanr, *pair),
                 "pearson": _correlation(pearsonr, *pair)}
 
@@ -116,21 +116,21 @@ class Predicted(Answer):
 def _number(label: str) -> float | None:
     """A finite number as it is written; None if it is none."""
     try:
-        found = float(label)
+        value = float(label)
     except ValueError:
         return None
-    return found if math.isfinite(found) else None
+    return value if math.isfinite(value) else None
 
 
 def _numbers(rows: list[Row]) -> NDArray[np.float64]:
     return np.array([float(row[1]) for row in rows])
 
 
-def _correlation(of: Callable[..., Any], found: NDArray[Any], wanted: NDArray[Any]) -> float:
+def _correlation(of: Callable[..., Any], predicted: NDArray[Any], wanted: NDArray[Any]) -> float:
     """0 where it is not defined: a model that says the same of every text knows nothing."""
-    if len(found) < 2 or np.ptp(found) == 0 or np.ptp(wanted) == 0 or not np.isfinite(found).all():
+    if len(predicted) < 2 or np.ptp(predicted) == 0 or np.ptp(wanted) == 0 or not np.isfinite(predicted).all():
         return 0.0
-    return float(of(found, wanted).statistic)
+    return float(of(predicted, wanted).statistic)
 
 
 TASK = Regression()

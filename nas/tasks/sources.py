@@ -42,7 +42,7 @@ def take_off(rows: Mapping[str, list[Row]], seed: int, keep: Callable[[Sequence[
     Args:
         keep: the places in the training rows that must stay there.
     """
-    train, found = list(rows["train"]), dict(rows)
+    train, splits = list(rows["train"]), dict(rows)
     missing = [split for split in SPLITS if split not in rows]
     rng = random.Random(f"splits {seed}")  # noqa: S311 - repeatable, not secret
     stay = set(keep(train))
@@ -53,10 +53,10 @@ def take_off(rows: Mapping[str, list[Row]], seed: int, keep: Callable[[Sequence[
         raise too_few(missing, f"{len(train):,} training examples{kept}")
     rng.shuffle(free)
     for i, split in enumerate(missing):
-        found[split] = [train[place] for place in sorted(free[i * n:(i + 1) * n])]
+        splits[split] = [train[place] for place in sorted(free[i * n:(i + 1) * n])]
     taken = set(free[:n * len(missing)])
-    found["train"] = [row for place, row in enumerate(train) if place not in taken]
-    return found
+    splits["train"] = [row for place, row in enumerate(train) if place not in taken]
+    return splits
 
 
 def too_few(missing: Sequence[str], there: str) -> InputError:
@@ -80,17 +80,17 @@ def _read_hub(options: Options) -> dict[str, list[Row]]:
     try:
         import datasets
     except ImportError:
-        says = "needs the package datasets; run pip install 'paretoformer[datasets]'"
-        raise InputError(WHERE, [Fault("hf", says)]) from None
+        message = "needs the package datasets; run pip install 'paretoformer[datasets]'"
+        raise InputError(WHERE, [Fault("hf", message)]) from None
     try:
-        found = datasets.load_dataset(options.hf, options.config)
+        loaded = datasets.load_dataset(options.hf, options.config)
     except Exception as error:  # whatever the hub, the network or a loading script raises
-        says = f"cannot load {options.hf!r}: {' '.join(str(error).split())}"
-        raise InputError(WHERE, [Fault("hf", says)]) from error
-    if "train" not in found:
-        raise InputError(WHERE, [Fault("hf", f"{options.hf!r} has no split train; it has: {', '.join(found)}")])
-    splits = {ours: list(_hub_rows(found[theirs], f"{options.hf} {theirs}", options.columns))
-              for ours, theirs in HUB_NAMES.items() if theirs in found}
+        message = f"cannot load {options.hf!r}: {' '.join(str(error).split())}"
+        raise InputError(WHERE, [Fault("hf", message)]) from error
+    if "train" not in loaded:
+        raise InputError(WHERE, [Fault("hf", f"{options.hf!r} has no split train; it has: {', '.join(loaded)}")])
+    splits = {ours: list(_hub_rows(loaded[theirs], f"{options.hf} {theirs}", options.columns))
+              for ours, theirs in HUB_NAMES.items() if theirs in loaded}
     return {name: rows for name, rows in splits.items() if rows}
 
 

@@ -37,9 +37,9 @@ def brought_specials(tokenizer: Tokenizer) -> dict[str, int]:
     """The ids of special tokens of a published tokenizer; empty for one of our own."""
     if is_own(tokenizer):
         return {}
-    found = {ours: next((i for name in names if (i := tokenizer.token_to_id(name)) is not None), None)
+    ids = {ours: next((i for name in names if (i := tokenizer.token_to_id(name)) is not None), None)
              for ours, names in _NAMES.items()}
-    return {ours: i for ours, i in found.items() if i is not None}
+    return {ours: i for ours, i in ids.items() if i is not None}
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,18 @@ class BroughtTokenizer:
 
     def special(self, name: str, purpose: str) -> int:
         """The id of a special token. Raises InputError if there is none."""
-        found = self.specials.get(name)
-        if found is None:
+        token = self.specials.get(name)
+        if token is None:
             known = f"; known: {', '.join(_NAMES[name])}" if name in _NAMES else "; give an imported model's folder"
             raise InputError(WHERE, [Fault("tokenizer", f"has no token that {purpose}{known}")])
-        return found
+        return token
 
     def encoded(self, texts: Sequence[str | tuple[str, ...]], context: int) -> list[Encoding]:
         """Texts, or pairs of texts, with special tokens; long ones are cut before these, the longer of a pair first."""
         cut = parse_tokenizer(self.tokenizer.to_str())
         cut.enable_truncation(context)
-        return [each for start in range(0, len(texts), _AT_ONCE)
-                for each in cut.encode_batch(list(texts[start:start + _AT_ONCE]))]
+        return [encoding for start in range(0, len(texts), _AT_ONCE)
+                for encoding in cut.encode_batch(list(texts[start:start + _AT_ONCE]))]
 
 
 def parse_tokenizer(text: str) -> Tokenizer:
@@ -75,10 +75,10 @@ def parse_tokenizer(text: str) -> Tokenizer:
     Raises:
         Exception: the text is not a tokenizer; the library has no class of its own for that.
     """
-    found = Tokenizer.from_str(text)
-    found.no_padding()
-    found.no_truncation()
-    return found
+    tokenizer = Tokenizer.from_str(text)
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
 
 
 def open_tokenizer(path: str) -> Tokenizer | BroughtTokenizer:
@@ -86,12 +86,12 @@ def open_tokenizer(path: str) -> Tokenizer | BroughtTokenizer:
     file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
     text = read_text(file, "give a subnet's folder or a tokenizer.json")
     try:
-        found = parse_tokenizer(text)
+        tokenizer = parse_tokenizer(text)
     except Exception as error:  # the library raises Exception itself
         raise InputError(str(file), f"is not a tokenizer ({error})") from None
-    if is_own(found):
-        return found
-    return BroughtTokenizer(found, {**brought_specials(found), **_listed_specials(file.parent / FACTS)})
+    if is_own(tokenizer):
+        return tokenizer
+    return BroughtTokenizer(tokenizer, {**brought_specials(tokenizer), **_listed_specials(file.parent / FACTS)})
 
 
 def _listed_specials(path: Path) -> dict[str, int]:
@@ -102,14 +102,14 @@ def _listed_specials(path: Path) -> dict[str, int]:
     return {str(name): i for name, i in listed.items() if type(i) is int} if isinstance(listed, dict) else {}
 
 
-def train_tokenizer(texts: Iterable[str], vocab_size: int, asked: str) -> Tokenizer:
+def train_tokenizer(texts: Iterable[str], vocab_size: int, reason: str) -> Tokenizer:
     """A tokeniser of exactly `vocab_size` pieces.
 
     The alphabet contains only seen bytes, so that small vocabularies are not filled with unused ones; other bytes
     become `<unk>`. The names of the specials, written in a text, become the specials.
 
     Args:
-        asked: subject of the message about the size.
+        reason: subject of the message about the size.
 
     Raises:
         InputError: the text yields fewer pieces, or its bytes alone are more.
@@ -121,15 +121,15 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int, asked: str) -> Tokeni
     tokenizer.train_from_iterator(_without_specials(texts), trainer)
     got = tokenizer.get_vocab_size()
     if got != vocab_size:
-        raise InputError(WHERE, [Fault("vocab_size", _misfit(vocab_size, got, asked))])
+        raise InputError(WHERE, [Fault("vocab_size", _misfit(vocab_size, got, reason))])
     return tokenizer
 
 
-def _misfit(n: int, got: int, asked: str) -> str:
+def _misfit(n: int, got: int, reason: str) -> str:
     if got > n:
         return f"{n:,} is too small: the bytes of the training text and the special tokens alone are {got:,}; " \
                f"give {Setting('data', 'vocab_size', got)} or more"
-    return f"{asked} {n:,} tokens, but the training text yields only {got:,}; " \
+    return f"{reason} {n:,} tokens, but the training text yields only {got:,}; " \
            f"give {Setting('data', 'vocab_size', got)} or more text"
 
 
@@ -142,14 +142,14 @@ def _without_specials(texts: Iterable[str]) -> Iterator[str]:
         for special in SPECIALS:
             text = text.replace(special, " ")
         start = 0
-        for found in _LONG.finditer(text):
-            yield text[start:found.end()]
-            start = found.end()
+        for match in _LONG.finditer(text):
+            yield text[start:match.end()]
+            start = match.end()
         yield text[start:]
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[list[int]]:
     """The ids of each text, some at a time: lists of numbers are large."""
     for start in range(0, len(texts), _AT_ONCE):
-        found = tokenizer.encode_batch_fast(list(texts[start:start + _AT_ONCE]), add_special_tokens=False)
-        yield from (encoding.ids for encoding in found)
+        encodings = tokenizer.encode_batch_fast(list(texts[start:start + _AT_ONCE]), add_special_tokens=False)
+        yield from (encoding.ids for encoding in encodings)

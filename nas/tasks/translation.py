@@ -49,12 +49,12 @@ class Translation(Task):
             return read_rows(path, options, self.roles)
         names = [path.replace("*", part) if "*" in path else f"{path}.{part}" for part in options.columns]
         if options.columns == self.roles and not Path(names[0]).expanduser().exists():
-            says = "is missing; source=en target=de reads the files PATH.en and PATH.de"
-            raise InputError(WHERE, [Fault(role, says) for role in self.roles])
+            message = "is missing; source=en target=de reads the files PATH.en and PATH.de"
+            raise InputError(WHERE, [Fault(role, message) for role in self.roles])
         source, target = (lines_of(read_text(name, options.encoding)) for name in names)
         if len(source) != len(target):
-            says = f"has {len(source):,} lines but {names[1]} has {len(target):,}; each line must have its translation"
-            raise InputError(names[0], says)
+            raise InputError(names[0], f"has {len(source):,} lines but {names[1]} has {len(target):,}; each line must "
+                                       "have its translation")
         return list(zip(source, target))
 
     def embedded(self, options: Options, seed: int) -> Rows:
@@ -98,8 +98,9 @@ class Translation(Task):
         brought.special("eos", "ends a text")
         for split in SPLITS:
             sources, targets = (brought.encoded(list(texts), context) for texts in zip(*rows[split]))
-            n_cut += sum(bool(each.overflowing) for each in (*sources, *targets))
-            arrays |= _arrays(split, [each.ids for each in sources], [[begin, *each.ids] for each in targets])
+            n_cut += sum(bool(encoding.overflowing) for encoding in (*sources, *targets))
+            arrays |= _arrays(split, [encoding.ids for encoding in sources],
+                              [[begin, *encoding.ids] for encoding in targets])
         notes += cut_note(n_cut, 2 * sum(map(len, rows.values())), context)
         return arrays
 
@@ -120,10 +121,10 @@ class Translation(Task):
         written: list[str] = []
         wanted: list[str] = []
         for batch in prepared.split(split).in_order(size, limit):
-            found = logits(batch)
-            total += (loss := summed_loss(found, batch.labels))
+            outputs = logits(batch)
+            total += (loss := summed_loss(outputs, batch.labels))
             watch(loss)
-            right += n_right(found, batch.labels)
+            right += n_right(outputs, batch.labels)
             n += batch.n_labels
             if full:
                 written += texts_of(greedy(logits, batch, prepared.space.context, ends), prepared.tokenizer, ends)

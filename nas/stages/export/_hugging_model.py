@@ -73,7 +73,7 @@ class StateCache:
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Let row i continue what row `beam_idx[i]` has read."""
-        self.states = tuple(tuple(each.index_select(0, beam_idx.to(each.device)) for each in state)
+        self.states = tuple(tuple(tensor.index_select(0, beam_idx.to(tensor.device)) for tensor in state)
                             for state in self.states)
 
 
@@ -102,15 +102,15 @@ class PlainModel(nn.Module):
     def empty_states(self, batch: int) -> Any:
         """What the decoder remembers before the first token. Raises ValueError where a block cannot remember."""
         like = next(self.parameters())
-        found = []
+        states = []
         for step in self.steps:
             if step.role in SUBLAYERS and step.stack == "decoder":
                 block = self.get_submodule(step.path).block
                 if step.role != "ffn" and not hasattr(block, "state_shapes"):
                     raise ValueError(f"{type(block).__name__} cannot read token by token; pass use_cache=False")
                 shapes = block.state_shapes(batch, 0) if hasattr(block, "state_shapes") else ()
-                found.append(tuple(like.new_zeros(shape) for shape in shapes))
-        return tuple(found)
+                states.append(tuple(like.new_zeros(shape) for shape in shapes))
+        return tuple(states)
 
 
 def build(unit: dict[str, Any]) -> nn.Module:

@@ -86,9 +86,9 @@ class _Source:
 
     def text(self, node: ast.stmt) -> str:
         """The lines of a definition, without omitted methods."""
-        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+        first = min([node.lineno, *(part.lineno for part in getattr(node, "decorator_list", ()))])
         last = _end(self.said.get(_defines(node)[0], node))
-        dropped = {line for each in _left_out(node) for line in range(each.lineno, _end(each) + 1)}
+        dropped = {line for part in _left_out(node) for line in range(part.lineno, _end(part) + 1)}
         kept = [self.lines[line - 1] for line in range(first, last + 1) if line not in dropped]
         return "\n".join(kept).rstrip().replace("\n\n\n", "\n\n")
 
@@ -102,9 +102,9 @@ def _source(module: str) -> _Source:
     source, before = _Source(text.splitlines()), ""
     for node in ast.parse(text).body:
         if isinstance(node, ast.Import):
-            source.imported.update({each.asname or each.name: (each.name, None) for each in node.names})
+            source.imported.update({alias.asname or alias.name: (alias.name, None) for alias in node.names})
         elif isinstance(node, ast.ImportFrom) and node.module and node.module != "__future__":
-            source.imported.update({each.asname or each.name: (node.module, each.name) for each in node.names})
+            source.imported.update({alias.asname or alias.name: (node.module, alias.name) for alias in node.names})
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and before:
             source.said[before] = node
         source.defined.update(dict.fromkeys(_defines(node), node))
@@ -117,7 +117,7 @@ def _defines(node: ast.stmt) -> list[str]:
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    return [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+    return [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
 
 
 def _end(node: ast.stmt) -> int:
@@ -126,14 +126,14 @@ def _end(node: ast.stmt) -> int:
 
 def _names(node: ast.AST) -> Iterator[str]:
     """The names that a definition uses, each once, without those of omitted methods."""
-    left_out = {id(inner) for each in _left_out(node) for inner in ast.walk(each)}
-    yield from dict.fromkeys(each.id for each in ast.walk(node)
-                             if isinstance(each, ast.Name) and id(each) not in left_out)
+    left_out = {id(inner) for method in _left_out(node) for inner in ast.walk(method)}
+    yield from dict.fromkeys(name.id for name in ast.walk(node)
+                             if isinstance(name, ast.Name) and id(name) not in left_out)
 
 
 def _left_out(node: ast.AST) -> list[ast.FunctionDef]:
     body = node.body if isinstance(node, ast.ClassDef) else []
-    return [each for each in body if isinstance(each, ast.FunctionDef) and each.name in LEFT_OUT]
+    return [item for item in body if isinstance(item, ast.FunctionDef) and item.name in LEFT_OUT]
 
 
 def _is_module(name: str) -> bool:

@@ -57,28 +57,28 @@ def sample(shipment: Shipment, dynamic: bool, for_loss: bool) -> Sample:
     batches, what, labelled = _batches(shipment, EXAMPLES if for_loss else 2 * ROWS)
     if not dynamic:
         rows = (_row(batch, i) for batch in batches for i in range(batch.tokens.shape[0]))
-        found = [_padded(row, shipment.length) for row in rows]
+        chosen = [_padded(row, shipment.length) for row in rows]
     elif for_loss:
-        found = batches
+        chosen = batches
     else:
-        found = [_cut(batches[i % len(batches)], *shape) for i, shape in enumerate(SHAPES)]
-        found.append(_padded(found[0], _longest(shipment)))
+        chosen = [_cut(batches[i % len(batches)], *shape) for i, shape in enumerate(SHAPES)]
+        chosen.append(_padded(chosen[0], _longest(shipment)))
     if dynamic:
-        found = [each if each.tokens.shape[1] >= shipment.least_length else _padded(each, shipment.least_length)
-                 for each in found]
+        least = shipment.least_length
+        chosen = [example if example.tokens.shape[1] >= least else _padded(example, least) for example in chosen]
     return Sample(tuple(Case(_inputs(batch, shipment, not for_loss), batch.labels if labelled else None)
-                        for batch in found), what)
+                        for batch in chosen), what)
 
 
 def largest_difference(run: Run, shipment: Shipment, cases: Sequence[Case]) -> float:
     """Of any output, over the largest of the plain model; infinite where one is not a number or has another shape."""
     worst = 0.0
     for case in cases:
-        plain, found = _plain(shipment, case), run(case.inputs)
-        if found.shape != plain.shape or not bool(found.isfinite().all()):
+        plain, logits = _plain(shipment, case), run(case.inputs)
+        if logits.shape != plain.shape or not bool(logits.isfinite().all()):
             return math.inf
         scale = float(plain.abs().max()) or 1.0
-        worst = max(worst, float((found - plain).abs().max()) / scale)
+        worst = max(worst, float((logits - plain).abs().max()) / scale)
     return worst
 
 
@@ -96,13 +96,13 @@ def losses(run: Run, shipment: Shipment, cases: Sequence[Case]) -> tuple[float, 
     sums, n = torch.zeros(2, dtype=torch.float64), 0
     for case in cases:
         plain = _plain(shipment, case)
-        both = [each.double() for each in (plain, run(case.inputs))]
+        both = [logits.double() for logits in (plain, run(case.inputs))]
         if case.labels is None:
-            flat = [each.flatten(0, -2) for each in both]
+            flat = [logits.flatten(0, -2) for logits in both]
             truth = soft_targets(flat[0].clone(), torch.empty(0), trust=1.0)
-            sums += torch.stack([soft_loss(each, truth) for each in flat])
+            sums += torch.stack([soft_loss(logits, truth) for logits in flat])
         else:
-            pairs = [labelled(each, case.labels) for each in both]
+            pairs = [labelled(logits, case.labels) for logits in both]
             sums, truth = sums + torch.stack([label_loss(*pair) for pair in pairs]), pairs[0][1]
         n += len(truth)
     before, after = (sums / max(n, 1)).tolist()
@@ -111,8 +111,8 @@ def losses(run: Run, shipment: Shipment, cases: Sequence[Case]) -> tuple[float, 
 
 def _plain(shipment: Shipment, case: Case) -> Tensor:
     with torch.no_grad():
-        found: Tensor = shipment.module(*case.inputs)
-    return found
+        logits: Tensor = shipment.module(*case.inputs)
+    return logits
 
 
 def _batches(shipment: Shipment, n: int) -> tuple[list[Batch], str, bool]:
@@ -122,8 +122,8 @@ def _batches(shipment: Shipment, n: int) -> tuple[list[Batch], str, bool]:
         subnet.run()
     except InputError:
         return list(_drawn(shipment, n)), f"tokens drawn with seed {SEED}, because its run does not exist", False
-    found = list(subnet.prepared().valid.in_order(ROWS, n))
-    return found, f"{sum(len(batch.tokens) for batch in found)} validation examples", True
+    batches = list(subnet.prepared().valid.in_order(ROWS, n))
+    return batches, f"{sum(len(batch.tokens) for batch in batches)} validation examples", True
 
 
 def _drawn(shipment: Shipment, n: int) -> Iterator[Batch]:

@@ -31,9 +31,9 @@ def decoder_run(shipment: Shipment, call: Callable[[str], Call], fixed: bool, st
         tokens = given.get("decoder_input_ids", given["input_ids"])
         source: list[Tensor] = []
         if encode is not None:
-            source = encode(tuple(each for name, each in given.items() if name != "decoder_input_ids"))
+            source = encode(tuple(tensor for name, tensor in given.items() if name != "decoder_input_ids"))
         masks = [given["attention_mask"]] if shipment.arch.family == "seq2seq" else []
-        rows, found, done = tokens.shape[0], list[Tensor](), 0
+        rows, pieces, done = tokens.shape[0], list[Tensor](), 0
         past = [torch.zeros(slot.shape(rows, start, 0)) for slot in step.past]
         mask = torch.zeros(rows, start, dtype=torch.long)
         for n in _pieces(tokens.shape[1], fixed):
@@ -41,9 +41,9 @@ def decoder_run(shipment: Shipment, call: Callable[[str], Call], fixed: bool, st
             mask = mask if step.window is None else mask[:, -step.window - 1 :].contiguous()
             position = torch.arange(done, done + n).expand(rows, n).contiguous()
             logits, *past = decode((tokens[:, done : done + n].contiguous(), mask, position, *past, *masks, *source))
-            found.append(logits)
+            pieces.append(logits)
             done += n
-        return torch.cat(found, dim=1)
+        return torch.cat(pieces, dim=1)
 
     return run
 

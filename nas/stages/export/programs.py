@@ -42,19 +42,19 @@ def programs(shipment: Shipment, fixed: bool) -> list[Program]:
     """
     axes = None if fixed else shipment.open_axes()
     example = shipment.example(1, shipment.length) if fixed else shipment.example(2)
-    found = [Program(MODEL, shipment.module, shipment.names, ("logits",), example, axes)]
+    programs = [Program(MODEL, shipment.module, shipment.names, ("logits",), example, axes)]
     step = decoder_of(shipment, fixed)
     if step is None:
-        return found
+        return programs
     if step.source:
         n = len([name for name in shipment.names if name != "decoder_input_ids"])
         names = tuple(name for name in step.input_names if name.startswith("source."))
-        found.append(Program(ENCODER, SourceStep(shipment.model).eval(), shipment.names[:n], names, example[:n],
+        programs.append(Program(ENCODER, SourceStep(shipment.model).eval(), shipment.names[:n], names, example[:n],
                              None if axes is None else {"tensors": axes["tensors"][:n]}))
     traced = step.traced() if step.window is None else step.example(1, 1, step.window, shipment.length)
-    found.append(Program(DECODER, step, tuple(step.input_names), tuple(step.output_names), traced,
+    programs.append(Program(DECODER, step, tuple(step.input_names), tuple(step.output_names), traced,
                          None if fixed else step.open_axes()))
-    return found
+    return programs
 
 
 def decoder_of(shipment: Shipment, fixed: bool) -> DecoderStep | None:

@@ -31,9 +31,9 @@ def special_ids(arch: Architecture) -> dict[str, int]:
 
     A language model never sees `<bos>`: its documents begin with the end of the one before.
     """
-    found = {"pad_token_id": PAD, "bos_token_id": EOS if arch.family == "lm" else BOS, "eos_token_id": EOS,
+    ids = {"pad_token_id": PAD, "bos_token_id": EOS if arch.family == "lm" else BOS, "eos_token_id": EOS,
              "unk_token_id": UNK}
-    return {**found, "decoder_start_token_id": BOS} if arch.family == "seq2seq" else found
+    return {**ids, "decoder_start_token_id": BOS} if arch.family == "seq2seq" else ids
 
 
 def label_names(subnet: Subnet) -> dict[str, Any]:

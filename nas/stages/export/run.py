@@ -106,9 +106,9 @@ def _compared(module: Any, shipment: Shipment, request: ExportRequest, folder: P
     except InputError:
         raise
     except Exception as error:  # every runtime raises its own types
-        says = " ".join(str(error).split())[:200]
+        reason = " ".join(str(error).split())[:200]
         path = str(shipment.subnet.path)
-        raise InputError(path, f"the exported {request.name} model does not run: {says}") from error
+        raise InputError(path, f"the exported {request.name} model does not run: {reason}") from error
     return {**facts, "compared_on": compared.what}
 
 
@@ -120,8 +120,8 @@ def _decoder(module: Any, judge: Callable[..., dict[str, Any]], shipment: Shipme
     run = decoder_run(shipment, lambda name: module.call(folder, name), not module.DYNAMIC,
                       start_of(shipment, module.LEAST_PAST))
     assert run is not None
-    found = judge(run, shipment, request, cases[:DECODED])
-    return {f"decoder_{name}": found[name] for name in ("largest_difference", "loss") if name in found}
+    figures = judge(run, shipment, request, cases[:DECODED])
+    return {f"decoder_{name}": figures[name] for name in ("largest_difference", "loss") if name in figures}
 
 
 def _same(run: Run, shipment: Shipment, request: ExportRequest, cases: Sequence[Case]) -> dict[str, Any]:

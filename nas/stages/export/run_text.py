@@ -22,18 +22,18 @@ TOKENIZER = Tokenizer.from_file(str(HERE / "tokenizer.json"))
 
 
 def read(text):
-    found = TOKENIZER.encode(text)
-    if len(found) > CONFIG["length"]:
-        sys.exit(f"the text has {{len(found)}} tokens; at most {{CONFIG['length']}} fit")
-    return found
+    encoding = TOKENIZER.encode(text)
+    if len(encoding) > CONFIG["length"]:
+        sys.exit(f"the text has {{len(encoding)}} tokens; at most {{CONFIG['length']}} are allowed")
+    return encoding
 '''
 TENSORS = '''
 
 def tensors(text):
     """The inputs of the model or its encoder, (1, n) each."""
     TOKENIZER.enable_padding(length=CONFIG["least_length"], pad_id=CONFIG.get("pad_token_id", 0))
-    found = read(text)
-    given = {"input_ids": found.ids, "attention_mask": found.attention_mask, "token_type_ids": found.type_ids}
+    encoding = read(text)
+    given = {"input_ids": encoding.ids, "attention_mask": encoding.attention_mask, "token_type_ids": encoding.type_ids}
     return [np.array([given[name]], np.int64) for name in CONFIG["inputs"] if name in given]
 '''
 GREEDY = '''
@@ -45,7 +45,7 @@ def greedy(ids, most, *source):
     while len(written) < most and done < CONFIG["length"] and CONFIG.get("eos_token_id") not in written:
         now, ids = ids[: cache["reads"]], ids[cache["reads"] :]
         mask = (mask + [1] * len(now))[-cache["sees"] :]
-        given = [np.array([each], np.int64) for each in (now, mask, range(done, done + len(now)))]
+        given = [np.array([row], np.int64) for row in (now, mask, range(done, done + len(now)))]
         logits, *past = decode(*given, *past, *source)
         done += len(now)
         if not ids:
@@ -75,8 +75,8 @@ def classify(text):
     "outputs": TENSORS + '''
 
 def outputs(text):
-    found = load("model")(*tensors(text))[0][0]
-    return found * CONFIG.get("label_deviation", 1) + CONFIG.get("label_mean", 0)
+    logits = load("model")(*tensors(text))[0][0]
+    return logits * CONFIG.get("label_deviation", 1) + CONFIG.get("label_mean", 0)
 '''}
 """By what a model does: the functions after `read`. The last one takes a text."""
 CLOSING = '''

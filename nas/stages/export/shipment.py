@@ -136,5 +136,5 @@ def blaming(shipment: Shipment, what: str, attempt: Callable[[nn.Module, Sequenc
 
 
 def _first(error: Exception) -> str:
-    says = " ".join(str(error).split()) or type(error).__name__
-    return says if isinstance(error, InputError) else says[:200]
+    message = " ".join(str(error).split()) or type(error).__name__
+    return message if isinstance(error, InputError) else message[:200]

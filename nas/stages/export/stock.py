@@ -81,8 +81,8 @@ def load_stock(shipment: Shipment, folder: Path) -> Run:
         if first_position is not None:  # these classes count the tokens that are not padding
             given["position_ids"] = torch.arange(inputs[0].shape[1]).expand_as(inputs[0]) + first_position
         with torch.no_grad():
-            found = model(**given)
-        return torch.as_tensor(found.pooler_output if head.kind == "features" and head["pooler"] else found[0])
+            outputs = model(**given)
+        return torch.as_tensor(outputs.pooler_output if head.kind == "features" and head["pooler"] else outputs[0])
 
     return first
 
@@ -93,15 +93,15 @@ def _counts_padding(config: dict[str, Any]) -> bool:
 
 def _config(shipment: Shipment, config: dict[str, Any], stock: StockModel) -> dict[str, Any]:
     ids = token_ids(shipment)
-    found = {**{name: value for name, value in config.items() if name not in OURS}, **ids, "dtype": "float32"}
+    settings = {**{name: value for name, value in config.items() if name not in OURS}, **ids, "dtype": "float32"}
     if _counts_padding(config):
-        found["pad_token_id"] = config["pad_token_id"]
+        settings["pad_token_id"] = config["pad_token_id"]
     elif shipment.arch.family == "seq2seq":
-        found = {"pad_token_id": 0, "eos_token_id": 0, "decoder_start_token_id": 0, **found}
+        settings = {"pad_token_id": 0, "eos_token_id": 0, "decoder_start_token_id": 0, **settings}
     labels = label_names(shipment.subnet)
     if shipment.arch.n_classes and not labels:
         labels = {"id2label": {i: f"LABEL_{i}" for i in range(shipment.arch.n_classes)}}
-    return {**found, **labels}
+    return {**settings, **labels}
 
 
 def _write_json(path: Path, data: dict[str, Any]) -> None:

@@ -116,8 +116,8 @@ def uniform(ranked: OrderedModel, priced: Priced) -> Iterator[Sizes]:
     allowed = _allowed(ranked, shrinkables(ranked.groups), priced)
     seen = set()
     for k in range(GRID, 0, -1):
-        sizes = tuple((each, min(known, key=lambda n, whole=each.whole: abs(n - whole * k / GRID)))  # type: ignore[misc]
-                      for each, known in allowed.items())
+        sizes = tuple((part, min(known, key=lambda n, whole=part.whole: abs(n - whole * k / GRID)))  # type: ignore[misc]
+                      for part, known in allowed.items())
         if sizes not in seen:
             seen.add(sizes)
             yield dict(sizes)
@@ -126,14 +126,14 @@ def uniform(ranked: OrderedModel, priced: Priced) -> Iterator[Sizes]:
 def by_importance(ranked: OrderedModel, priced: Priced) -> Iterator[Sizes]:
     """Without the least important part of any layer, then without the second, and so on."""
     parts: list[tuple[float, Shrinkable, int]] = []
-    inside = [each for each in shrinkables(ranked.groups) if each.in_layer]
-    for each, known in _allowed(ranked, inside, priced).items():
-        scores = each.importance(ranked.scores[each.group.name])
-        parts += [(float(scores[less:more].mean()), each, less) for more, less in zip(known, known[1:])]
+    inside = [size for size in shrinkables(ranked.groups) if size.in_layer]
+    for size, known in _allowed(ranked, inside, priced).items():
+        scores = size.importance(ranked.scores[size.group.name])
+        parts += [(float(scores[less:more].mean()), size, less) for more, less in zip(known, known[1:])]
     sizes: dict[Shrinkable, int] = {}
     yield {}
-    for _, each, less in sorted(parts, key=lambda part: part[0]):  # a stable sort: parts of one size stay in order
-        sizes = {**sizes, each: less}
+    for _, size, less in sorted(parts, key=lambda part: part[0]):  # a stable sort: parts of one size stay in order
+        sizes = {**sizes, size: less}
         yield sizes
 
 
@@ -141,11 +141,11 @@ def _allowed(ranked: OrderedModel, several: Sequence[Shrinkable], priced: Priced
     """The sizes that the model's kinds and the limits allow, the largest first; equal units are tried once."""
     units = {step.path: step.unit for step in plan(ranked.arch)}
     known: dict[Any, list[int]] = {}
-    found = {}
-    for each in several:
-        what = (units.get(each.path), each.dims)
+    allowed = {}
+    for size in several:
+        what = (units.get(size.path), size.dims)
         if what not in known:
-            known[what] = [n for n in each.sizes()[1:] if (arch := ranked.shrunk({each: n})) is not None
+            known[what] = [n for n in size.sizes()[1:] if (arch := ranked.shrunk({size: n})) is not None
                            and priced(arch)]
-        found[each] = [each.whole, *known[what]]
-    return found
+        allowed[size] = [size.whole, *known[what]]
+    return allowed

@@ -71,14 +71,14 @@ class PruneToRequest:
         for text in self.layers:
             stack, _, listed = text.rpartition("=")
             numbers = listed.split(",")
-            if not all(each.strip().isdecimal() and len(each.strip()) <= 9 for each in numbers):
+            if not all(number.strip().isdecimal() and len(number.strip()) <= 9 for number in numbers):
                 raise InputError(Option("layers"), f"{text!r} is not allowed; allowed: numbers of layers such as "
                                                    "0,2,5, or encoder=0,2 for one of two stacks")
-            yield stack, tuple(sorted({int(each) for each in numbers}))
+            yield stack, tuple(sorted({int(number) for number in numbers}))
 
     def layers_of(self, arch: Architecture) -> Mapping[str, tuple[int, ...]]:
         """By stack, the layers to keep. Raises InputError for a layer or stack that the model does not have."""
-        found: dict[str, tuple[int, ...]] = {}
+        layers: dict[str, tuple[int, ...]] = {}
         for stack, listed in self._listed_layers():
             if not stack and len(arch.stacks) > 1:
                 raise InputError(Option("layers"), f"{','.join(map(str, listed))} is ambiguous: the model has "
@@ -90,5 +90,5 @@ class PruneToRequest:
             if listed[-1] > most:
                 raise InputError(Option("layers"), f"the model has no layer {listed[-1]} in its {stack}; allowed: 0 to "
                                                    f"{most}")
-            found[stack] = listed
-        return found
+            layers[stack] = listed
+        return layers

@@ -115,8 +115,8 @@ def _prices(request: PruneToRequest, subnet: Subnet) -> Prices:
         except InputError as error:
             if measure.device is None:
                 raise
-            says = error.faults[0].message.split("; run ")[0]
-            raise InputError(measure.device, f"{says}; {_profile_around(subnet, measure.device)}") from None
+            reason = error.faults[0].message.split("; run ")[0]
+            raise InputError(measure.device, f"{reason}; {_profile_around(subnet, measure.device)}") from None
     return prices
 
 
@@ -135,7 +135,7 @@ def _ranked(request: PruneToRequest, model: Transformer, data: _Data | None) -> 
     groups, recipe = find_groups(model.arch).groups, data.recipe if data else Recipe(device="cpu")
     here = place(copy.deepcopy(model), recipe)
     batches = calibration(data.prepared.train, recipe, next(here.parameters()).device) if data else []
-    scores = {name: each.cpu() for name, each in score_groups(here, groups, batches, request.scored_by).items()}
+    scores = {name: values.cpu() for name, values in score_groups(here, groups, batches, request.scored_by).items()}
     if request.scored_by != "taylor" or data is None:
         scores = _comparable(scores)
     return ordered(store, model, groups, scores)
@@ -143,7 +143,7 @@ def _ranked(request: PruneToRequest, model: Transformer, data: _Data | None) -> 
 
 def _comparable(scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Scores relative to the mean of their group: magnitudes of different layers say nothing about each other."""
-    return {name: each / each.mean().clamp(min=1e-12) for name, each in scores.items()}
+    return {name: values / values.mean().clamp(min=1e-12) for name, values in scores.items()}
 
 
 def _choose(request: PruneToRequest, subnet: Subnet, ranked: OrderedModel,
@@ -168,8 +168,8 @@ def _choose(request: PruneToRequest, subnet: Subnet, ranked: OrderedModel,
         return None if listed[i] is None else prices.values(measures, [listed[i].arch])[0].tolist()
 
     def holds(i: int) -> bool:
-        found = values(i)
-        return found is not None and all(limit.holds(value) for limit, value in zip(request.limits, found))
+        measured = values(i)
+        return measured is not None and all(limit.holds(value) for limit, value in zip(request.limits, measured))
 
     if not holds(last):
         raise _impossible(request, subnet, values(last) or [], last)
@@ -192,32 +192,32 @@ def _impossible(request: PruneToRequest, subnet: Subnet, nearest: Sequence[float
 
 def kept_words(before: Architecture, after: SmallerVersion) -> dict[str, str]:
     """What a candidate kept of an architecture: every number that changed."""
-    found = {} if after.arch.width == before.width else {"width": f"{after.arch.width} of {before.width}"}
+    changes = {} if after.arch.width == before.width else {"width": f"{after.arch.width} of {before.width}"}
     for name in ("embedding", "head"):
         for dim, whole in getattr(before, name).dims:
             now = dict(getattr(after.arch, name).dims).get(dim, whole)
             if now != whole:
-                found[f"{name} {dim}"] = f"{now} of {whole}"
+                changes[f"{name} {dim}"] = f"{now} of {whole}"
     for stack, layers in before.stacks.items():
         kept = after.layers[stack]
         if len(kept) < len(layers):
-            found[f"{stack} layers"] = f"{', '.join(map(str, kept))} of {len(layers)}"
+            changes[f"{stack} layers"] = f"{', '.join(map(str, kept))} of {len(layers)}"
         pairs = [(layers[i], now) for i, now in zip(kept, after.arch.stacks[stack])]
         for role in ("mixer", "cross", "ffn"):
-            found |= _kept_dims(f"{stack} {role}", [(getattr(old, role), getattr(new, role)) for old, new in pairs])
-    return found
+            changes |= _kept_dims(f"{stack} {role}", [(getattr(old, role), getattr(new, role)) for old, new in pairs])
+    return changes
 
 
 def _kept_dims(name: str, blocks: Sequence[tuple[Any, Any]]) -> dict[str, str]:
     """The dims of a sub-layer that changed: one value where all layers are alike, else one for each layer."""
-    found = {}
+    changes = {}
     for dim in dict.fromkeys(dim for old, _ in blocks if old is not None for dim, _ in old.dims):
         pairs = [(old[dim], new[dim]) for old, new in blocks if old is not None and dim in dict(old.dims)]
         if any(old != new for old, new in pairs):
             whole, now = dict.fromkeys(old for old, _ in pairs), [new for _, new in pairs]
             shown = [now[0]] if len(set(now)) == 1 else now
-            found[f"{name} {dim}"] = f"{', '.join(map(str, shown))} of {', '.join(map(str, whole))}"
-    return found
+            changes[f"{name} {dim}"] = f"{', '.join(map(str, shown))} of {', '.join(map(str, whole))}"
+    return changes
 
 
 def _write(request: PruneToRequest, subnet: Subnet, model: Transformer, data: _Data | None, kept: Mapping[str, str],

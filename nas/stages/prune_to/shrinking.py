@@ -66,18 +66,18 @@ def shrinkables(groups: Sequence[AxisGroup]) -> list[Shrinkable]:
     Items may lie within those of another group. If they have axes of their own (the queries of each key/value head),
     every part shrinks alike; otherwise (query heads one after the other) they shrink with the other group alone.
     """
-    found = []
+    sizes = []
     for group in groups:
         if group.name == WIDTH:
-            found.append(Shrinkable(group, ""))
+            sizes.append(Shrinkable(group, ""))
             continue
         path, _, names = group.name.partition(" ")
         if names not in KEPT and (group.within == 1 or _has_own_axes(group)):
             inner = [(other.name.partition(" ")[2], other.size // group.size) for other in groups
                      if other.name.partition(" ")[0] == path and other.within == group.size > 1
                      and not _has_own_axes(other)]
-            found.append(Shrinkable(group, path, (*((name, 1) for name in names.split(" and ")), *inner)))
-    return found
+            sizes.append(Shrinkable(group, path, (*((name, 1) for name in names.split(" and ")), *inner)))
+    return sizes
 
 
 def _has_own_axes(group: AxisGroup) -> bool:
@@ -86,10 +86,10 @@ def _has_own_axes(group: AxisGroup) -> bool:
 
 def shrunk(arch: Architecture, sizes: Mapping[Shrinkable, int]) -> Architecture:
     """The architecture with other sizes. Raises InputError where they contradict the rules of a kind."""
-    width = next((n for each, n in sizes.items() if not each.path), arch.width)
+    width = next((n for size, n in sizes.items() if not size.path), arch.width)
     dims: dict[str, dict[str, int]] = {}
-    for each, n in sizes.items():
-        dims.setdefault(each.path, {}).update({name: n * per for name, per in each.dims})
+    for size, n in sizes.items():
+        dims.setdefault(size.path, {}).update({name: n * per for name, per in size.dims})
     facts = replace(arch.facts(causal=False), width=width)
     embedding = _block(arch.embedding, facts, {**_following(arch.embedding, arch.width, width),
                                                **dims.get("embedding", {})})

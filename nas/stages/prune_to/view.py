@@ -20,17 +20,17 @@ def prune_table(result: PruneToResult) -> RenderableType:
     measures = [limit.measure for limit, _ in result.limits if limit.measure.name != "params"]
     columns = (*names, "params", *(measure.name for measure in measures))
     rows = table("subnet", *columns, right=columns)
-    for each in (result.before, result.after):
-        costs = [each.facts.show(measure) if measure.name in each.facts.costs else "" for measure in measures]
-        rows.add_row(each.path.resolve().name, *(_number(each, name) for name in names),
-                     f"{count_params(each.arch):,}", *costs)
+    for subnet in (result.before, result.after):
+        costs = [subnet.facts.show(measure) if measure.name in subnet.facts.costs else "" for measure in measures]
+        rows.add_row(subnet.path.resolve().name, *(_number(subnet, name) for name in names),
+                     f"{count_params(subnet.arch):,}", *costs)
     kept = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, words in result.kept.items():
         kept.add_row(f"kept {name}", words)
-    says = [f"written to {result.after.path}"]
+    lines = [f"written to {result.after.path}"]
     if result.after.facts.run:
-        says.append(f"retrain it: nas retrain {result.after.path} --teacher {result.before.path}")
-    return Group(rows, kept, Text("\n".join(says), no_wrap=True, overflow="ignore"))
+        lines.append(f"retrain it: nas retrain {result.after.path} --teacher {result.before.path}")
+    return Group(rows, kept, Text("\n".join(lines), no_wrap=True, overflow="ignore"))
 
 
 def _number(subnet: Subnet, metric: str) -> str:

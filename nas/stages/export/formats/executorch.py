@@ -24,7 +24,7 @@ IMPORTS = "import torch\nfrom executorch.runtime import Runtime"
 LOAD = '''
 def load(name):
     method = Runtime.get().load_program(HERE / f"{name}.pte").load_method("forward")
-    return lambda *given: [each.numpy().copy() for each in method.execute([torch.from_numpy(each) for each in given])]
+    return lambda *given: [out.numpy().copy() for out in method.execute([torch.from_numpy(array) for array in given])]
 '''
 missing, usage = xnnpack.missing, program_usage
 
@@ -53,7 +53,7 @@ def call(folder: Path, name: str) -> Call:
     run = xnnpack.call(str(folder / f"{name}{SUFFIX}"), {"threads": 1})
 
     def outputs(inputs: Inputs) -> list[Tensor]:
-        return [torch.from_numpy(each.copy()) for each in run([each.numpy() for each in inputs])]
+        return [torch.from_numpy(array.copy()) for array in run([array.numpy() for array in inputs])]
 
     return outputs
 

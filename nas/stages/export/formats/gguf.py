@@ -77,7 +77,7 @@ def load(shipment: Shipment, folder: Path) -> Run:
 
     _, config, stock = _stock(shipment)
     reader = GGUFReader(folder / FILE)
-    there = {each.name: dequantize(each.data, each.tensor_type) for each in reader.tensors}
+    there = {tensor.name: dequantize(tensor.data, tensor.tensor_type) for tensor in reader.tensors}
     tensors: dict[str, torch.Tensor] = {}
     for link in stock.links:
         values = _turned(link.theirs, there[_named(link.theirs)], config, back=True)

@@ -115,7 +115,7 @@ def _code(arch: Architecture, cls: str) -> str:
     modules = {f"block {step.unit.block.kind}": kinds.get(step.unit.block.kind).module
                for step in plan(arch) if step.unit.role != "norm"}
     residual = residuals.get(arch.residual).module
-    own = (each.__module__.split(".")[0] for each in (*modules.values(), residual))
+    own = (item.__module__.split(".")[0] for item in (*modules.values(), residual))
     bundle = Bundle({"supernet", "search_spaces", *own})
     for name in ("BLOCKS", "RESIDUALS", "ParetoformerConfig", cls):
         bundle.add(MODEL, name)
@@ -152,11 +152,11 @@ def _unit(unit: Unit) -> dict[str, Any]:
     if unit.role == "norm":
         return {"role": "norm", "module": unit.block.kind, "settings": facts}
     kind = kinds.get(unit.block.kind)
-    found = {"role": unit.role, "module": _name(kind.module), "settings": unit.settings()}
+    record = {"role": unit.role, "module": _name(kind.module), "settings": unit.settings()}
     if unit.role in SUBLAYERS:
         residual = residuals.get(str(facts.get("residual", residuals.PLAIN)))
-        found |= {"residual": _name(residual.module), "around": unit.pick(residual.facts)}
-    return found
+        record |= {"residual": _name(residual.module), "around": unit.pick(residual.facts)}
+    return record
 
 
 def _write_tokenizer(shipment: Shipment, folder: Path) -> None:

@@ -52,7 +52,7 @@ def call(folder: Path, name: str) -> Call:
     run = onnx_runtime.call(str(folder / f"{name}{SUFFIX}"), {"threads": torch.get_num_threads()})
 
     def outputs(inputs: Inputs) -> list[Tensor]:
-        return [torch.from_numpy(each) for each in run([each.numpy() for each in inputs])]
+        return [torch.from_numpy(array) for array in run([array.numpy() for array in inputs])]
 
     return outputs
 
@@ -71,7 +71,7 @@ def _opset(path: Path) -> int:
     import onnx
 
     domains = onnx.load(path, load_external_data=False).opset_import
-    return next(int(each.version) for each in domains if each.domain in ("", "ai.onnx"))
+    return next(int(domain.version) for domain in domains if domain.domain in ("", "ai.onnx"))
 
 
 def _alone(module: nn.Module, inputs: Sequence[Tensor]) -> None:

@@ -25,8 +25,8 @@ IMPORTS = "import torch"
 LOAD = '''
 def load(name):
     run = torch.export.load(HERE / f"{name}.pt2").module()
-    numbers = lambda found: [each.detach().numpy() for each in (found if isinstance(found, (tuple, list)) else [found])]
-    return lambda *given: numbers(run(*map(torch.from_numpy, given)))
+    arrays = lambda outs: [out.detach().numpy() for out in (outs if isinstance(outs, (tuple, list)) else [outs])]
+    return lambda *given: arrays(run(*map(torch.from_numpy, given)))
 '''
 usage = program_usage
 
@@ -44,9 +44,9 @@ def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
             # them when it runs.
             deferred = program.name != MODEL or shipment.least_length > 1
             checks: Any = {"prefer_deferred_runtime_asserts_over_guards": True} if deferred else {}
-            made = torch.export.export(program.module, program.example, dynamic_shapes=program.axes, **checks)
+            exported = torch.export.export(program.module, program.example, dynamic_shapes=program.axes, **checks)
         saved = io.BytesIO()
-        torch.export.save(made, saved)
+        torch.export.save(exported, saved)
         # by Python, whose errors say what is wrong with the disk
         (folder / f"{program.name}{SUFFIX}").write_bytes(saved.getbuffer())
     write_program_folder(shipment, folder, False, LEAST_PAST, "torch, numpy and tokenizers", IMPORTS, LOAD)
@@ -65,8 +65,8 @@ def call(folder: Path, name: str) -> Call:
 
     def outputs(inputs: Inputs) -> list[Tensor]:
         with torch.no_grad():
-            found = module(*inputs)
-        return [found] if isinstance(found, Tensor) else list(found)
+            outputs = module(*inputs)
+        return [outputs] if isinstance(outputs, Tensor) else list(outputs)
 
     return outputs
 

@@ -62,10 +62,10 @@ class Activity:
 
     def __call__(self, rows: Floats) -> Bools:
         """Which parameters each row has."""
-        found = np.ones(rows.shape, dtype=bool)
+        active = np.ones(rows.shape, dtype=bool)
         for columns, parents, tree in self._trees:
-            found[:, columns] = (_follow(tree, rows) & found[:, parents].all(axis=1))[:, None]
-        return found
+            active[:, columns] = (_follow(tree, rows) & active[:, parents].all(axis=1))[:, None]
+        return active
 
     def _grow(self, rows: Floats, target: Bools, columns: NDArray[np.int64], present: Bools,
               depth: int) -> TreeSplit | Leaf:
@@ -105,9 +105,9 @@ def _follow(tree: TreeSplit | Leaf, rows: Floats) -> Bools:
     if isinstance(tree, Leaf):
         return np.full(len(rows), tree.present)
     side = Activity._side(rows[:, tree.column], tree.limit, tree.ordered)
-    found = np.empty(len(rows), dtype=bool)
-    found[side], found[~side] = _follow(tree.yes, rows[side]), _follow(tree.no, rows[~side])
-    return found
+    active = np.empty(len(rows), dtype=bool)
+    active[side], active[~side] = _follow(tree.yes, rows[side]), _follow(tree.no, rows[~side])
+    return active
 
 
 def _impurity(target: Bools) -> float:

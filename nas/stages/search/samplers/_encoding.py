@@ -122,11 +122,11 @@ class Encoding:
 
     def params(self, row: Floats, active: Bools | None = None) -> Params:
         """The parameters of a row, or the active ones of them."""
-        found = {name: values[int(number)] if values else one.value(number)
+        params = {name: values[int(number)] if values else one.value(number)
                  for name, one, values, number in zip(self.names, self.dimensions, self._values, row.tolist())}
         if active is None or active.all():
-            return found
-        return {name: value for on, (name, value) in zip(active, found.items()) if on}
+            return params
+        return {name: value for on, (name, value) in zip(active, params.items()) if on}
 
     def row(self, params: Mapping[str, Any], rng: np.random.Generator | None = None) -> Floats:
         """The row of parameters.
@@ -145,11 +145,11 @@ class Encoding:
 
     def snapped(self, rows: Floats) -> Floats:
         """The rows with every number where a value is: rows of the same values are equal."""
-        found = rows.copy()
+        merged = rows.copy()
         for column, one in enumerate(self.dimensions):
-            found[:, column] = (one.same[rows[:, column].astype(int)] if one.scale is None
+            merged[:, column] = (one.same[rows[:, column].astype(int)] if one.scale is None
                                 else one.scale.snapped(rows[:, column]))
-        return found
+        return merged
 
     def label(self, row: Floats, params: Mapping[str, Any]) -> tuple[float | None, ...]:
         """What tells the parameters of a row from others; None for those that are missing."""

@@ -43,8 +43,8 @@ def evolve(pool: CandidatePool, judge: Judge, judged: Indices, parents: Indices,
                     for view, ranked in enumerate(populations)]
         if len(pool) > len(values):
             values = np.concatenate([values, judge(np.arange(len(values), len(pool)))])
-        for view, found in enumerate(children):
-            merged = np.unique(np.concatenate([populations[view], found]))
+        for view, offspring in enumerate(children):
+            merged = np.unique(np.concatenate([populations[view], offspring]))
             populations[view] = merged[best(values[merged, :, view], pool.violation[merged], SIZE)]
     return values
 

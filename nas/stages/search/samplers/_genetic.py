@@ -26,5 +26,5 @@ def repeatable(base: type[NSGAIISampler] | type[NSGAIIISampler], seed: int) -> B
             return sorted(super().get_parent_population(study, generation), key=lambda trial: trial.number)
 
     Repeatable.__name__ = base.__name__  # trials are marked with it
-    made: BaseSampler = Repeatable(seed=seed)
-    return made
+    sampler: BaseSampler = Repeatable(seed=seed)
+    return sampler

@@ -89,7 +89,7 @@ class Union:
 
 
 @dataclass(frozen=True)
-class Told:
+class Observation:
     """A trial as a row, its parameters, and known facts about them."""
 
     row: Floats
@@ -111,19 +111,19 @@ class Ledger:
                  check: Callable[[FrozenTrial, Fact], None]) -> None:
         self.encoding, self.known, self._conditional, self._check = encoding, known, conditional, check
         self._settled: list[FrozenTrial] = []
-        self._told: list[Told | None] = []
+        self._observations: list[Observation | None] = []
         self._names: set[Hashable] = set()
-        self._finished: dict[int, tuple[FrozenTrial, Told | None]] = {}
+        self._finished: dict[int, tuple[FrozenTrial, Observation | None]] = {}
 
-    def told(self, trials: Sequence[FrozenTrial]) -> list[Told | None]:
+    def observations(self, trials: Sequence[FrozenTrial]) -> list[Observation | None]:
         """Each trial as a row; None while it lacks parameters, or where it has others."""
         old, self._finished = self._finished, {}
         self._settle(trials, old)
-        return [*self._told, *(self._remembered(trial, old) for trial in trials[len(self._settled):])]
+        return [*self._observations, *(self._remembered(trial, old) for trial in trials[len(self._settled):])]
 
-    def each(self, trials: Sequence[FrozenTrial]) -> list[Told | None]:
+    def observations_of(self, trials: Sequence[FrozenTrial]) -> list[Observation | None]:
         """The same for some of a study's finished trials."""
-        known = {id(trial): (trial, one) for trial, one in zip(self._settled, self._told)} | self._finished
+        known = {id(trial): (trial, one) for trial, one in zip(self._settled, self._observations)} | self._finished
         return [self._remembered(trial, known) for trial in trials]
 
     def untried(self, names: Sequence[Hashable], rows: Floats, trials: Sequence[FrozenTrial], number: int,
@@ -135,51 +135,52 @@ class Ledger:
             start: the number of settled trials that the names were chosen after. A later one may have had other
                 parameters than was thought: it is known by those that it has.
         """
-        told = self.told(trials)
+        observations = self.observations(trials)
         rest = [(trial, one if one and _is_whole(trial, one, activity) else None)
-                for trial, one in zip(trials[len(self._settled):], told[len(self._settled):])
+                for trial, one in zip(trials[len(self._settled):], observations[len(self._settled):])
                 if trial.number != number]
         late = {one.fact.name for _, one in rest if one}
         ahead = sum(one is None and trial.state == TrialState.RUNNING and trial.number < number for trial, one in rest)
         free = np.array([name not in self._names and name not in late for name in names], dtype=bool)
         if self._conditional:
-            for trial, one in [*zip(trials[start:], told[start:len(self._settled)]), *rest]:
+            for trial, one in [*zip(trials[start:], observations[start:len(self._settled)]), *rest]:
                 if one and trial.state == TrialState.COMPLETE:
                     free &= ~self._matches(rows, trial, one)
         return np.flatnonzero(free).tolist(), ahead
 
-    def _matches(self, rows: Floats, trial: FrozenTrial, one: Told) -> Bools:
+    def _matches(self, rows: Floats, trial: FrozenTrial, one: Observation) -> Bools:
         """Whether a trial has the values of each row, as far as its own ranges have them."""
-        found = np.ones(len(rows), dtype=bool)
+        matches = np.ones(len(rows), dtype=bool)
         for column in np.flatnonzero(one.present).tolist():
             scale, numbers = self.encoding.dimensions[column].scale, rows[:, column]
             if scale is not None:
                 own = trial.distributions[self.encoding.names[column]]
                 low, high = scale.number(own.low), scale.number(own.high)  # type: ignore[attr-defined]
                 numbers = np.clip(numbers, low, high)
-            found &= np.abs(numbers - one.row[column]) <= 1e-9
-        return found
+            matches &= np.abs(numbers - one.row[column]) <= 1e-9
+        return matches
 
-    def _settle(self, trials: Sequence[FrozenTrial], old: Mapping[int, tuple[FrozenTrial, Told | None]]) -> None:
+    def _settle(self, trials: Sequence[FrozenTrial], old: Mapping[int, tuple[FrozenTrial, Observation | None]]) -> None:
         done = len(self._settled)
         if done and (len(trials) < done or trials[done - 1] is not self._settled[-1]):  # another study's
-            self._settled, self._told, self._names = [], [], set()
+            self._settled, self._observations, self._names = [], [], set()
         for trial in trials[len(self._settled):]:
             if not trial.state.is_finished():
                 break
             one = self._remembered(trial, old)
             self._settled.append(trial)
-            self._told.append(one)
+            self._observations.append(one)
             self._names.update([one.fact.name] if one else [])
 
-    def _remembered(self, trial: FrozenTrial, old: Mapping[int, tuple[FrozenTrial, Told | None]]) -> Told | None:
+    def _remembered(self, trial: FrozenTrial,
+                    old: Mapping[int, tuple[FrozenTrial, Observation | None]]) -> Observation | None:
         kept = old.get(id(trial))
         one = kept[1] if kept and kept[0] is trial else self._read(trial)
         if trial.state.is_finished():
             self._finished[id(trial)] = trial, one
         return one
 
-    def _read(self, trial: FrozenTrial) -> Told | None:
+    def _read(self, trial: FrozenTrial) -> Observation | None:
         try:
             fill = np.random.default_rng([trial.number, 1]) if self._conditional else None
             row = self.encoding.row(trial.params, fill)
@@ -195,10 +196,10 @@ class Ledger:
             return None  # it may lack parameters that the user's functions read
         if trial.state == TrialState.COMPLETE:
             self._check(trial, fact)
-        return Told(row, present, fact)
+        return Observation(row, present, fact)
 
 
-def _is_whole(trial: FrozenTrial, one: Told, activity: Activity | None) -> bool:
+def _is_whole(trial: FrozenTrial, one: Observation, activity: Activity | None) -> bool:
     """Whether a trial has all the parameters that it will have."""
     if trial.state == TrialState.COMPLETE:
         return True

@@ -55,13 +55,13 @@ class Known(Problem):
         """
         if self.key is None:
             return label
-        found = self.key(dict(params))
+        name = self.key(dict(params))
         try:
-            hash(found)
+            hash(name)
         except TypeError:
-            raise InputError("key", f"{found!r} is a {type(found).__name__}, which is not hashable; return a str or a "
+            raise InputError("key", f"{name!r} is a {type(name).__name__}, which is not hashable; return a str or a "
                                     "tuple of numbers and strings") from None
-        return found
+        return name
 
     def facts(self, some: Sequence[Params], names: Sequence[Hashable]) -> list[Fact]:
         """What is known of parameters of these names."""
@@ -97,21 +97,21 @@ class Known(Problem):
     def _hints(self, some: Sequence[Params]) -> list[tuple[float, ...]]:
         if self.hints is None:
             return [()] * len(some)
-        found = [tuple(map(float, one)) for one in self.hints([dict(one) for one in some])]
-        if len(found) != len(some):
-            raise InputError("hints", f"{len(found)} rows for {len(some)} parameters")
-        return found
+        hints = [tuple(map(float, one)) for one in self.hints([dict(one) for one in some])]
+        if len(hints) != len(some):
+            raise InputError("hints", f"{len(hints)} rows for {len(some)} parameters")
+        return hints
 
     def values(self, some: Sequence[Params]) -> Floats:
         """The exact objectives: parameters by objectives."""
-        found = np.empty((len(some), len(self.objectives)))
+        table = np.empty((len(some), len(self.objectives)))
         for column, objective in enumerate(self.objectives):
             many = self.exact_many.get(objective)
             values = many([dict(one) for one in some]) if many else [self.exact[objective](dict(one)) for one in some]
             if len(values) != len(some):
                 raise InputError(f"exact_many[{objective}]", f"{len(values)} values for {len(some)} parameters")
-            found[:, column] = values
-        return found
+            table[:, column] = values
+        return table
 
     def violation(self, params: Params) -> float:
         """The sum of what exceeds the constraints; infinite where one is not a number."""

@@ -77,10 +77,10 @@ class Process:
     def __call__(self, inputs: Inputs) -> Floats:
         """The values expected at new points, and those of every draw, half as far from them: points by 1 + draws."""
         phi = inputs.columns * self._roots
-        found = self._kernel(phi, inputs.coordinates) @ self._solved
-        found[:, 1:] += self._drawn(phi, inputs.coordinates)
-        found[:, 1:] += (1 - BOLDNESS) * (found[:, :1] - found[:, 1:])
-        return self._middle + self._scale * found
+        values = self._kernel(phi, inputs.coordinates) @ self._solved
+        values[:, 1:] += self._drawn(phi, inputs.coordinates)
+        values[:, 1:] += (1 - BOLDNESS) * (values[:, :1] - values[:, 1:])
+        return self._middle + self._scale * values
 
     def improvement(self, inputs: Inputs) -> Floats:
         """The logarithm of the improvement expected at new points over the least that is expected of known ones."""
@@ -94,10 +94,10 @@ class Process:
 
     def _kernel(self, phi: Floats, places: Floats) -> Floats:
         linear = phi @ self._known.T
-        found = linear + self._pairs * (linear / self._level) ** 2
+        kernel = linear + self._pairs * (linear / self._level) ** 2
         if len(self._lengths):
-            found += np.tensordot(self._smooth_weights, _smooth(places, self._places, self._lengths), 1)
-        return np.asarray(found)
+            kernel += np.tensordot(self._smooth_weights, _smooth(places, self._places, self._lengths), 1)
+        return np.asarray(kernel)
 
     def _drawn(self, phi: Floats, places: Floats) -> Floats:
         """What the draws of the prior are at points."""
@@ -127,15 +127,15 @@ class Draw:
             pairs: the size of the effects of pairs.
             smooth: the size of the smooth effects, for each length scale.
         """
-        found = phi @ self._linear
-        found += pairs * (self._of_all_pairs(phi) if self._exact else self._of_projections(phi))
+        values = phi @ self._linear
+        values += pairs * (self._of_all_pairs(phi) if self._exact else self._of_projections(phi))
         turns = places @ self._waves
         for length, size, heights in zip(self._lengths, smooth, self._heights):
-            found += size * (np.cos(turns / length + self._phases) @ heights)
-        return np.asarray(found)
+            values += size * (np.cos(turns / length + self._phases) @ heights)
+        return np.asarray(values)
 
     def _of_all_pairs(self, phi: Floats) -> Floats:
-        return np.stack([((phi @ each) * phi).sum(axis=1) for each in self._products], axis=1)
+        return np.stack([((phi @ product) * phi).sum(axis=1) for product in self._products], axis=1)
 
     def _of_projections(self, phi: Floats) -> Floats:
         left, right = (phi @ self._products).reshape(len(phi), 2, *self._signs.shape).transpose(1, 0, 2, 3)

@@ -42,18 +42,19 @@ class ProposalBatch:
             self._order = start(self._pool, taken, size, rng)
 
     def _learnt(self, trials: Sequence[FrozenTrial]) -> Activity | None:
-        told = [one for one in self._ledger.each(trials) if one]
-        if not told:
+        observations = [one for one in self._ledger.observations_of(trials) if one]
+        if not observations:
             return None
         ordered = np.array([one.ordered for one in self._ledger.encoding.dimensions])
-        return Activity(np.array([one.row for one in told]), np.array([one.present for one in told]), ordered)
+        return Activity(np.array([one.row for one in observations]), np.array([one.present for one in observations]),
+                        ordered)
 
     def _evaluated(self, trials: Sequence[FrozenTrial], signs: Floats) -> tuple[Evaluated, set[int]]:
         """What can be learnt from, and every point that was tried."""
-        told = [(trial, one) for trial, one in zip(trials, self._ledger.told(trials)) if one]
-        places = self._pool.add_trials([one.row for _, one in told], [one.present for _, one in told],
-                                       [one.fact for _, one in told])
-        good = [(place, trial.values) for place, (trial, _) in zip(places, told)
+        observed = [(trial, one) for trial, one in zip(trials, self._ledger.observations(trials)) if one]
+        places = self._pool.add_trials([one.row for _, one in observed], [one.present for _, one in observed],
+                                       [one.fact for _, one in observed])
+        good = [(place, trial.values) for place, (trial, _) in zip(places, observed)
                 if usable(trial) and self._pool.violation[place] <= 0]
         values = np.array([one for _, one in good], dtype=float).reshape(len(good), len(signs)) * signs
         return Evaluated(np.array([place for place, _ in good], dtype=np.int64), tamed(values)), set(places.tolist())

@@ -45,5 +45,5 @@ class Proposer:
     def _made(self, seed: int) -> BaseSampler:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExperimentalWarning)
-            made: BaseSampler = self._module.make(self._problem, seed)
-        return made
+            sampler: BaseSampler = self._module.make(self._problem, seed)
+        return sampler

@@ -49,9 +49,9 @@ class Scale:
         if self.last is not None and not self.log:
             return self.multiple(round(number * self.last))
         low, high = self._ends
-        found = low * (1 - number) + high * number  # high - low may overflow
-        found = min(max(math.exp(found) if self.log else found, self.low), self.high)
-        return int(min(max(round(found), self.low), self.high)) if self.is_int else float(found)
+        value = low * (1 - number) + high * number  # high - low may overflow
+        value = min(max(math.exp(value) if self.log else value, self.low), self.high)
+        return int(min(max(round(value), self.low), self.high)) if self.is_int else float(value)
 
     def multiple(self, number: int) -> Any:
         """The value that many steps above the low end."""
@@ -101,11 +101,11 @@ def listed(distribution: BaseDistribution) -> tuple[Any, ...]:
 
 def hull(distributions: Iterable[BaseDistribution]) -> BaseDistribution:
     """A distribution that contains all of a parameter; the last one where they are of different kinds."""
-    found: BaseDistribution | None = None
+    joined: BaseDistribution | None = None
     for one in distributions:
-        found = one if found is None or found == one else _joined(found, one)
-    assert found is not None
-    return found
+        joined = one if joined is None or joined == one else _joined(joined, one)
+    assert joined is not None
+    return joined
 
 
 def _joined(old: BaseDistribution, new: BaseDistribution) -> BaseDistribution:

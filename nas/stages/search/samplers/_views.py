@@ -48,16 +48,16 @@ class Predictions:
 
     def __call__(self, indices: Indices) -> Floats:
         """Points by objectives by views."""
-        found = np.empty((len(indices), self._n_objectives, self.views))
+        values = np.empty((len(indices), self._n_objectives, self.views))
         for column, objective in enumerate(self._exact):
-            found[:, objective, :] = self._pool.exact[indices, column, None]
+            values[:, objective, :] = self._pool.exact[indices, column, None]
         if self._models:
             inputs, _ = self._inputs(indices)
         for objective, model in self._models.items():
-            found[:, objective, :] = model(inputs)
+            values[:, objective, :] = model(inputs)
         if self._n_objectives == 1 and self._models:
-            found[:, 0, 0] = -self._models[0].improvement(inputs)
-        return found
+            values[:, 0, 0] = -self._models[0].improvement(inputs)
+        return values
 
     def _inputs(self, indices: Indices) -> tuple[Inputs, Indices]:
         """The parameters' own columns, which of them there are, and the costs: quality mostly goes with them."""

@@ -105,11 +105,11 @@ class PredictorSampler(BaseSampler):
             if self._batch is None or self._batch[0] != wanted:
                 size = self.n_startup if wanted.startup else self.batch
                 self._batch = wanted, ProposalBatch(wanted, self._read(wanted), self._seed, size)
-        found = self._batch[1].next(trials, trial.number)
-        self._proposed[trial._trial_id] = found
+        proposal = self._batch[1].next(trials, trial.number)
+        self._proposed[trial._trial_id] = proposal
         if len(self._proposed) > REMEMBERED:
             del self._proposed[next(iter(self._proposed))]
-        return dict(found)
+        return dict(proposal)
 
     def sample_independent(self, study: Study, trial: FrozenTrial, param_name: str,
                            param_distribution: BaseDistribution) -> Any:
