@@ -32,7 +32,7 @@ class Problem:
     reference: tuple[float, float]
 
 
-def made(name: str, seed: int = 0) -> Problem:
+def make_problem(name: str, seed: int = 0) -> Problem:
     """The problem of this name: `additive`, `masked` or `saturating`."""
     distributions, loss, cost, key = {"additive": _additive, "masked": _masked, "saturating": _saturating}[name](
         np.random.default_rng([seed, len(name)]))
@@ -62,13 +62,13 @@ def _additive(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def _layered() -> dict[str, CategoricalDistribution]:
-    found = {"depth": CategoricalDistribution((4, 5, 6, 7, 8, 9, 10))}
+    distributions = {"depth": CategoricalDistribution((4, 5, 6, 7, 8, 9, 10))}
     for i in range(LAYERS):
-        found |= {f"{i}.width": CategoricalDistribution((64, 128, 192, 256)),
+        distributions |= {f"{i}.width": CategoricalDistribution((64, 128, 192, 256)),
                   f"{i}.heads": CategoricalDistribution((1, 2, 4, 8)),
                   f"{i}.inner": CategoricalDistribution((1, 2, 3, 4)),
                   f"{i}.kind": CategoricalDistribution(KINDS), f"{i}.gated": CategoricalDistribution((False, True))}
-    return found
+    return distributions
 
 
 def _masked(rng: np.random.Generator) -> tuple[Any, ...]:
@@ -90,11 +90,11 @@ def _masked(rng: np.random.Generator) -> tuple[Any, ...]:
         return -float(gain + sum(pair[a[3], b[3]] for a, b in zip(kept, kept[1:])))
 
     def cost(params: Params) -> float:
-        found = 0.0
+        total = 0.0
         for i in range(params["depth"]):
             width, inner = params[f"{i}.width"], params[f"{i}.inner"]
-            found += width * width * (price[params[f"{i}.kind"]] * 4 + inner * (3 if params[f"{i}.gated"] else 2))
-        return found / 1e6
+            total += width * width * (price[params[f"{i}.kind"]] * 4 + inner * (3 if params[f"{i}.gated"] else 2))
+        return total / 1e6
 
     def key(params: Params) -> Any:
         return tuple(layer(params, i) for i in range(params["depth"]))
@@ -116,9 +116,9 @@ def _saturating(rng: np.random.Generator) -> tuple[Any, ...]:
         return 1.5 + 8 * float(capacity) ** -0.6
 
     def cost(params: Params) -> float:
-        each = [params[f"{i}.width"] * (1 + params[f"{i}.inner"] * (1.5 if params[f"{i}.gated"] else 1.0))
+        layer_costs = [params[f"{i}.width"] * (1 + params[f"{i}.inner"] * (1.5 if params[f"{i}.gated"] else 1.0))
                 * (1.5 if params[f"{i}.kind"] == "attention" else 1.0) + 40 * np.ceil(params[f"{i}.heads"] / 2)
                 for i in range(LAYERS)]
-        return float(sum(each)) * (0.4 + 0.06 * params["depth"]) / 1e3
+        return float(sum(layer_costs)) * (0.4 + 0.06 * params["depth"]) / 1e3
 
     return _layered(), loss, cost, None

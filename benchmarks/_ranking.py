@@ -38,10 +38,10 @@ def prepare(space: str, text: str) -> Prepared:
 def architectures(prepared: Prepared) -> list[Candidate]:
     """60 over the range of costs, then 40 of about equal cost, each in an order that does not depend on cost."""
     chosen = choose(prepared.space, 2 * max(SPREAD, BAND), SEED, prepared.space.context)
-    groups = {name: [each for each in chosen if each.group == name] for name in ("spread", "band")}
+    groups = {name: [candidate for candidate in chosen if candidate.group == name] for name in ("spread", "band")}
     shuffled = {name: random.Random(SEED).sample(group, len(group)) for name, group in groups.items()}
     return [*shuffled["spread"][:SPREAD], *shuffled["band"][:BAND]]
 
 
-def costs(prepared: Prepared, each: Candidate) -> dict[str, int]:
-    return {**each.baselines, "macs": count(each.arch, prepared.space.context).macs}
+def costs(prepared: Prepared, candidate: Candidate) -> dict[str, int]:
+    return {**candidate.baselines, "macs": count(candidate.arch, prepared.space.context).macs}

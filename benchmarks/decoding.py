@@ -62,8 +62,8 @@ def timed(subnet: Subnet, name: str, past: int, folder: Path, precision: str, ro
     step = decoder_of(shipment, fixed)
     assert step is not None, "it does not decode"
     inputs = {DECODER: step.example(1, 1, past, past + 1), MODEL: shipment.example(1, past + 1)}
-    runs = {each: runtime.load(str(folder / f"{each}{suffix}"), [tensor.numpy() for tensor in given],
-                               {"threads": 1, "precision": precision}) for each, given in inputs.items()}
+    runs = {size: runtime.load(str(folder / f"{size}{suffix}"), [tensor.numpy() for tensor in given],
+                               {"threads": 1, "precision": precision}) for size, given in inputs.items()}
     seconds = interleaved(runs, rounds)
     return {"with_cache_ms": round(1e3 * seconds[DECODER], 4), "without_cache_ms": round(1e3 * seconds[MODEL], 4)}
 
@@ -73,7 +73,7 @@ def rows_of(subnet: Subnet, name: str, pasts: list[int], rounds: int) -> Iterato
     fixed = name == "executorch"
     for precision in ("fp32", "int8"):
         with tempfile.TemporaryDirectory() as root:
-            for past in (each for each in pasts if each < subnet.arch.context):
+            for past in (length for length in pasts if length < subnet.arch.context):
                 folder = Path(root, str(past) if fixed else "any")
                 if not folder.exists():
                     exported(subnet, name, precision == "int8", past + 1 if fixed else None, folder)
@@ -93,7 +93,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as root:
         rows = [{"subnet": name, "key": subnet.arch.key[:12], **row}
                 for name, subnet in subnets(options.names, Path(root))
-                for each in options.formats for row in rows_of(subnet, each, options.past, options.rounds)]
+                for format_name in options.formats for row in rows_of(subnet, format_name, options.past,
+                                                                      options.rounds)]
     print(json.dumps({"benchmark": "decoding", "rows": rows}))
     append(options.results, "decoding", rows)
 

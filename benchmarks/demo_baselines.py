@@ -94,8 +94,8 @@ def compare(run: RunDir, plain: dict[str, Subnet]) -> list[dict[str, Any]]:
 def wins(rows: list[dict[str, Any]]) -> dict[str, bool]:
     """For each pick, whether it is better than every plain model that is not slower."""
     plain = [row for row in rows if row["kind"] == "plain"]
-    return {row["model"]: all(row["loss"] < each["loss"] for each in plain
-                              if each["measured_ms"] <= row["measured_ms"])
+    return {row["model"]: all(row["loss"] < other["loss"] for other in plain
+                              if other["measured_ms"] <= row["measured_ms"])
             for row in rows if row["kind"] == "pick"}
 
 

@@ -51,17 +51,17 @@ def of_space(space: str, seed: int, root: Path) -> list[dict[str, Any]]:
     arch = load_space(space).sample(random.Random(seed))
     subnet = ship(Transformer(arch, seed=0), root / "subnet")
     rows = []
-    for name in (each for each in formats.names() if formats.get(each).missing() is None):
-        made = {each: sizes(subnet, name, each == "int8", root / f"{name}-{each}")
-                for each in ("fp32", *(["int8"] if formats.get(name).INT8 else []))}
-        full, small = made["fp32"], made.get("int8")
+    for name in (known for known in formats.names() if formats.get(known).missing() is None):
+        exported = {precision: sizes(subnet, name, precision == "int8", root / f"{name}-{precision}")
+                for precision in ("fp32", *(["int8"] if formats.get(name).INT8 else []))}
+        full, small = exported["fp32"], exported.get("int8")
         for program, n in (full or {"programs": {}})["programs"].items():
-            found = {"space": space, "key": arch.key[:12], "format": name, "program": program, "fp32_bytes": n}
+            row = {"space": space, "key": arch.key[:12], "format": name, "program": program, "fp32_bytes": n}
             if small is not None:
                 share = small["not_quantised"]
-                found |= {"int8_bytes": small["programs"][program], "ratio": round(small["programs"][program] / n, 4),
+                row |= {"int8_bytes": small["programs"][program], "ratio": round(small["programs"][program] / n, 4),
                           "not_quantised": "" if share is None else round(share, 4)}
-            rows.append({**dict.fromkeys(("int8_bytes", "ratio", "not_quantised"), ""), **found})
+            rows.append({**dict.fromkeys(("int8_bytes", "ratio", "not_quantised"), ""), **row})
     return rows
 
 

@@ -48,8 +48,8 @@ def held_out(names: list[str], features: np.ndarray, ms: np.ndarray, seed: int, 
 
 def device(path: Path, draws: int, n_rows: int) -> dict[str, float | None]:
     names, features, ms = read(path)
-    found = [held_out(names, features, ms.sum(1), seed, n_rows) for seed in range(draws)]
-    mapes, expected, inside = zip(*found)
+    results = [held_out(names, features, ms.sum(1), seed, n_rows) for seed in range(draws)]
+    mapes, expected, inside = zip(*results)
     figures = {"mape": statistics.mean(mapes), "std": statistics.pstdev(mapes),
                "left_out": statistics.mean(expected), "inside_std": statistics.mean(inside)}
     hat = next((figure for name, figure in HAT.items() if name in path.stem), None)

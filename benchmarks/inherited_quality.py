@@ -51,10 +51,10 @@ def main() -> None:
     line = {"benchmark": "inherited_quality", "run": run.name, "space": space.name, "steps": recipe.steps}
     for name, arch in archs.items():
         plain = train_plain(arch, recipe, run.path / "plain" / f"{name}-{arch.key[:16]}", task, prepared)
-        found = {"inherited": score(net, arch, task, prepared, recipe), "plain": plain}
+        qualities = {"inherited": score(net, arch, task, prepared, recipe), "plain": plain}
         line[name] = {"params": count(arch, space.context).params,
                       **{kind: {metric: round(value, 4) for metric, value in metrics.items()}
-                         for kind, metrics in found.items()}}
+                         for kind, metrics in qualities.items()}}
         quality.append({**about, "steps": recipe.steps, "architecture": name, "params": line[name]["params"],
                         "inherited_perplexity": line[name]["inherited"].get("perplexity", ""),
                         "alone_perplexity": line[name]["plain"].get("perplexity", "")})

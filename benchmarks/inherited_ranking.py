@@ -52,13 +52,14 @@ def table(prepared: Prepared, net: Supernet, recipe: Recipe, truths: pd.DataFram
     """A row for each architecture that has a truth."""
     known = {(row.key, row.seed): row.loss for row in truths.itertuples()}
     rows = []
-    for each in architectures(prepared):
-        if (each.arch.key, SEED) not in known:
+    for candidate in architectures(prepared):
+        if (candidate.arch.key, SEED) not in known:
             continue
-        loss = score(net, each.arch, tasks.get("lm"), prepared, recipe)["loss"]
-        rows.append({"key": each.arch.key, "group": each.group, **costs(prepared, each), "inherited_loss": loss,
-                     "trained_loss": known[each.arch.key, SEED],
-                     "repeat_loss": known.get((each.arch.key, SEED + 1), math.nan)})
+        loss = score(net, candidate.arch, tasks.get("lm"), prepared, recipe)["loss"]
+        rows.append({"key": candidate.arch.key, "group": candidate.group, **costs(prepared, candidate),
+                     "inherited_loss": loss,
+                     "trained_loss": known[candidate.arch.key, SEED],
+                     "repeat_loss": known.get((candidate.arch.key, SEED + 1), math.nan)})
     return pd.DataFrame(rows)
 
 
@@ -84,12 +85,12 @@ def main() -> None:
     recipe, begun = make_recipe(settings), time.process_time()
     net, macs = train(prepared, recipe)
     cpu_s = time.process_time() - begun
-    found = table(prepared, net, recipe, truths)
-    report, gaps = assess(found), found["inherited_loss"] - found["trained_loss"]
+    losses = table(prepared, net, recipe, truths)
+    report, gaps = assess(losses), losses["inherited_loss"] - losses["trained_loss"]
     line = {"benchmark": "inherited_ranking", "space": space.name, "settings": " ".join(options.set),
-            "seed": recipe.seed, "n": len(found), "gap": round(float(gaps.mean()), 4),
+            "seed": recipe.seed, "n": len(losses), "gap": round(float(gaps.mean()), 4),
             "gap_sd": round(float(gaps.std()), 4),
-            "slope": round(float(np.polyfit(found["trained_loss"], found["inherited_loss"], 1)[0]), 3),
+            "slope": round(float(np.polyfit(losses["trained_loss"], losses["inherited_loss"], 1)[0]), 3),
             "cost": round(macs / (PLAIN.steps * count(space.largest(), space.context).macs), 2),
             "cpu_s": round(cpu_s), "overall": figures(report.overall), "band": figures(report.band),
             "seed_sd": report.noise and round(report.noise.sigma, 4)}

@@ -59,13 +59,13 @@ def main() -> None:
     seconds = interleaved({f"{name} {n}": work for name in measured for n, work in _work(name, facts, lengths).items()},
                           arguments.rounds)
     times = {name: {n: seconds[f"{name} {n}"] for n in lengths} for name in measured}
-    found = {name: {"seconds": {str(n): float(f"{value:.4g}") for n, value in times[name].items()},
+    timings = {name: {"seconds": {str(n): float(f"{value:.4g}") for n, value in times[name].items()},
                     "exponent": round(_exponent(times[name]), 3),
                     "beats_attention_from": _beats(times[name], times[REFERENCE])} for name in measured}
-    print(json.dumps({"benchmark": "mixer_scaling", "device": "cpu", "width": facts.width, "kinds": found}))
+    print(json.dumps({"benchmark": "mixer_scaling", "device": "cpu", "width": facts.width, "kinds": timings}))
     rows = ({"kind": name, "width": facts.width, "exponent": row["exponent"],
              "beats_attention_from": row["beats_attention_from"] or "",
-             **{f"seconds_{n}": value for n, value in row["seconds"].items()}} for name, row in found.items())
+             **{f"seconds_{n}": value for n, value in row["seconds"].items()}} for name, row in timings.items())
     _results.append(arguments.results, "mixer_scaling", rows)
 
 

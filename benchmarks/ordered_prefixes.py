@@ -164,7 +164,7 @@ def layer_sets(scores: dict[str, float], stack: str, depth: int, share: float) -
     best = sorted(range(depth), key=lambda i: -scores[f"{stack}.{i}"])[:n]
     drawn = [random.Random(f"{seed}/{n}").sample(range(depth), n) for seed in SEEDS]  # noqa: S311
     return {"ordered": [tuple(sorted(best))], "unordered": [tuple(range(n))],
-            "random": [tuple(sorted(each)) for each in drawn]}
+            "random": [tuple(sorted(layers)) for layers in drawn]}
 
 
 def measure(model: Transformer, calibration: list[Batch], test: list[Batch], score: str) -> dict[str, dict[str, float]]:
@@ -179,8 +179,8 @@ def measure(model: Transformer, calibration: list[Batch], test: list[Batch], sco
     for how, several in makers.items():
         for make in several:
             net = make()
-            for name, each in small.items():
-                losses[name][how].append(loss_of(net, each, test))
+            for name, smaller in small.items():
+                losses[name][how].append(loss_of(net, smaller, test))
     scores, net = score_layers(model, calibration), filled(space, model)
     for share in SHARES:
         chosen = layer_sets(scores, stack, arch.depth, share)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import optuna
-from _problems import Problem, made
+from _problems import Problem, make_problem
 from optuna.distributions import CategoricalDistribution
 from optuna.trial import create_trial
 
@@ -40,13 +40,13 @@ def searched(name: str, problem: Problem, seed: int, trials: int) -> list[tuple[
     """The true values of every trial."""
     rng = np.random.default_rng(seed)
     study = optuna.create_study(directions=["minimize"] * 2, sampler=sampler(name, problem, seed))
-    found = []
+    points = []
     for _ in range(trials):
         trial = study.ask(problem.distributions)
         loss, cost = problem.loss(trial.params), problem.cost(trial.params)
         study.tell(trial, [loss + problem.noise * rng.standard_normal(), cost])
-        found.append((loss, cost))
-    return found
+        points.append((loss, cost))
+    return points
 
 
 def hypervolume(points: list[tuple[float, float]], reference: tuple[float, float]) -> float:
@@ -61,9 +61,9 @@ def hypervolume(points: list[tuple[float, float]], reference: tuple[float, float
 def job(task: tuple[str, str, int, int]) -> list[float]:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     problem_name, name, seed, trials = task
-    problem = made(problem_name, seed)
-    found = searched(name, problem, seed, trials)
-    return [hypervolume(found[:n], problem.reference) for n in range(1, trials + 1)]
+    problem = make_problem(problem_name, seed)
+    points = searched(name, problem, seed, trials)
+    return [hypervolume(points[:n], problem.reference) for n in range(1, trials + 1)]
 
 
 def suggestion_ms(n_trials: int = 1000, batches: int = 2) -> float:
@@ -82,14 +82,14 @@ def suggestion_ms(n_trials: int = 1000, batches: int = 2) -> float:
         n_trials += 1
     seconds = 0.0
     for _ in range(batches * one.batch):
-        asked = study.ask()
+        new_trial = study.ask()
         start = time.perf_counter()
         trial = study.get_trials(deepcopy=False)[-1]
         params = one.sample_relative(study, trial, one.infer_relative_search_space(study, trial))
         seconds += time.perf_counter() - start
         for name, distribution in space.items():
-            asked._suggest(name, distribution)
-        study.tell(asked, [rng.normal() - price(params), price(params)])
+            new_trial._suggest(name, distribution)
+        study.tell(new_trial, [rng.normal() - price(params), price(params)])
     return 1e3 * seconds / (batches * one.batch)
 
 
@@ -116,12 +116,12 @@ def summary(problem: str, curves: dict[tuple[str, str, int, int], list[float]], 
            for seed in range(options.seeds)]
     mean = {name: np.mean([np.array(curves[problem, name, seed, options.trials]) / top[seed]
                            for seed in range(options.seeds)], axis=0) for name in options.samplers}
-    found: dict[str, Any] = {name: {str(n): round(float(curve[n - 1]), 3) for n in CHECKPOINTS if n <= len(curve)}
+    summary: dict[str, Any] = {name: {str(n): round(float(curve[n - 1]), 3) for n in CHECKPOINTS if n <= len(curve)}
                              for name, curve in mean.items()}
     if {"nsga2", "predictor"} <= set(mean):
         ahead = np.flatnonzero(mean["predictor"] >= mean["nsga2"][-1])
-        found["reached"] = int(ahead[0]) + 1 if len(ahead) else None
-    return found
+        summary["reached"] = int(ahead[0]) + 1 if len(ahead) else None
+    return summary
 
 
 if __name__ == "__main__":

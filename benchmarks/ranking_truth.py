@@ -30,7 +30,7 @@ from supernet.train.strategy import Fixed
 def trainings(prepared: Prepared) -> list[tuple[Candidate, int]]:
     """Architecture and seed; groups and seeds alternate, so that a part of the list is a fair sample."""
     chosen = architectures(prepared)
-    first, second = [(each, SEED) for each in chosen], [(each, SEED + 1) for each in chosen[::3]]
+    first, second = [(candidate, SEED) for candidate in chosen], [(candidate, SEED + 1) for candidate in chosen[::3]]
     order = sorted(enumerate([*first, *second]), key=lambda item: (_place(item[0], len(first), len(second)), item[0]))
     return [training for _, training in order]
 
@@ -58,17 +58,18 @@ def main() -> None:
     done = finished(options.results / f"{name}.csv") if options.results else set()
     part, parts = map(int, options.part.split("/"))
     count = 0
-    for i, (each, seed) in enumerate(trainings(prepared)):
-        if i % parts != part or (each.arch.key, seed, options.steps) in done:
+    for i, (candidate, seed) in enumerate(trainings(prepared)):
+        if i % parts != part or (candidate.arch.key, seed, options.steps) in done:
             continue
         recipe, begun = PLAIN.model_copy(update={"seed": seed, "steps": options.steps}), time.process_time()
-        trainer = Trainer(Transformer(each.arch, seed=seed), Fixed(each.arch), recipe, prepared.train)
+        trainer = Trainer(Transformer(candidate.arch, seed=seed), Fixed(candidate.arch), recipe, prepared.train)
         while not trainer.finished:
             trainer.step()
-        loss = score(trainer.model.eval(), each.arch, tasks.get("lm"), prepared, recipe)["loss"]
+        loss = score(trainer.model.eval(), candidate.arch, tasks.get("lm"), prepared, recipe)["loss"]
         append(options.results, name, [{
-            "space": prepared.space.name, "data": prepared.fingerprint[:16], "key": each.arch.key, "group": each.group,
-            "seed": seed, "steps": options.steps, **costs(prepared, each), "loss": round(loss, 5),
+            "space": prepared.space.name, "data": prepared.fingerprint[:16], "key": candidate.arch.key,
+            "group": candidate.group,
+            "seed": seed, "steps": options.steps, **costs(prepared, candidate), "loss": round(loss, 5),
             "cpu_s": round(time.process_time() - begun, 1)}])
         count += 1
     print(json.dumps({"benchmark": "ranking_truth", "space": prepared.space.name, "trained": count,

@@ -78,7 +78,7 @@ def main() -> None:
     line: dict[str, object] = {"benchmark": "retraining", "run": run.name, "space": prepared.space.name}
     for pick, arch in picks(run, prepared.space).items():
         subnet = extracted(run, pick, arch, prepared)
-        found: dict[str, Any] = {"key": arch.key[:12], "params": count(arch, prepared.space.context).params,
+        row: dict[str, Any] = {"key": arch.key[:12], "params": count(arch, prepared.space.context).params,
                                     "extracted": rounded(subnet)}
         for way, settings in WAYS.items():
             out = run.path / "benchmark" / "-".join((subnet.path.name, way, *(f"{k}={v}" for k, v in given.items())))
@@ -88,14 +88,14 @@ def main() -> None:
                 retrain(job, prepared)
             if job.result is not None:
                 line["steps"] = job.config.training.steps
-                found[way] = rounded(job.result)
-        line[pick] = found
-        if all(way in found for way in WAYS):
+                row[way] = rounded(job.result)
+        line[pick] = row
+        if all(way in row for way in WAYS):
             rows.append({"run": run.name, "space": prepared.space.name, "steps": line["steps"], "architecture": pick,
-                         "params": found["params"], "extracted_perplexity": perplexity(found["extracted"]),
-                         "scratch_perplexity": perplexity(found["scratch"]),
-                         "inherited_perplexity": perplexity(found["inherit"]),
-                         "distilled_perplexity": perplexity(found["distill"])})
+                         "params": row["params"], "extracted_perplexity": perplexity(row["extracted"]),
+                         "scratch_perplexity": perplexity(row["scratch"]),
+                         "inherited_perplexity": perplexity(row["inherit"]),
+                         "distilled_perplexity": perplexity(row["distill"])})
     print(json.dumps(line))
     append(options.results, "retraining", rows)
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import optuna
-from _problems import made
+from _problems import make_problem
 from _results import add_option, append
 from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
 from optuna.trial import Trial
@@ -46,7 +46,7 @@ class Task:
     truth: Callable[[dict[str, Any]], tuple[float, float]] | None = None
     unit: float = 1.0
     options: Callable[[], dict[str, Any]] = dict
-    """What the predictor is told beside its seed."""
+    """The arguments of the predictor besides its seed."""
 
 
 def hartmann6(trial: Trial) -> float:
@@ -106,9 +106,9 @@ def zdt1(trial: Trial) -> tuple[float, float]:
     return x[0], g * (1 - math.sqrt(x[0] / g))
 
 
-def architecture(name: str, told: bool, seed: int) -> Task:
-    """A made-up architecture search; its loss is noisy, its cost is told to the predictor or is not."""
-    problem = made(name, seed)
+def architecture(name: str, exact: bool, seed: int) -> Task:
+    """A made-up architecture search; its loss is noisy; with `exact`, the predictor can compute its cost."""
+    problem = make_problem(name, seed)
     rng, noise = np.random.default_rng([seed, 1]), np.random.default_rng(seed)
     drawn = [{gene: one.choices[rng.integers(len(one.choices))] for gene, one in problem.distributions.items()}
              for _ in range(500)]
@@ -122,7 +122,7 @@ def architecture(name: str, told: bool, seed: int) -> Task:
         return loss + problem.noise * noise.standard_normal(), cost
 
     unit = hypervolume([truth(params) for params in drawn], problem.reference)
-    options = {"exact": {1: problem.cost}, "key": problem.key, "distributions": problem.distributions} if told else {}
+    options = {"exact": {1: problem.cost}, "key": problem.key, "distributions": problem.distributions} if exact else {}
     return Task(objective, 100, problem.reference, truth, unit, lambda: options)
 
 
@@ -175,9 +175,9 @@ def main() -> None:
                 report(options, jobs, list(workers.map(run, jobs)))
 
 
-def report(options: argparse.Namespace, jobs: Sequence[Any], found: Sequence[tuple[float, float]]) -> None:
+def report(options: argparse.Namespace, jobs: Sequence[Any], results: Sequence[tuple[float, float]]) -> None:
     problem, sampler = jobs[0][:2]
-    values, ms = np.array(found).T
+    values, ms = np.array(results).T
     trials = options.trials or PROBLEMS[problem](0).trials
     print(json.dumps({"problem": problem, "sampler": sampler, "trials": trials, "seeds": len(jobs),
                       "mean": round(float(values.mean()), 4), "sd": round(float(values.std()), 4),

@@ -82,9 +82,9 @@ def _trajectory(run: RunDir, arguments: argparse.Namespace, sampler: str, seed: 
     known = Evaluations(run.path / "efficiency" / f"{sampler}-{seed}-{arguments.limit}.jsonl", setup.conditions())
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(directions=["minimize", "minimize"])
-    found: dict[str, tuple[float, float]] = {}
+    points: dict[str, tuple[float, float]] = {}
     for number in range(3 * n):
-        if len(found) == n:
+        if len(points) == n:
             break
         study.sampler = proposer.sampler(number)
         trial = study.ask(setup.space.distributions())
@@ -93,9 +93,9 @@ def _trajectory(run: RunDir, arguments: argparse.Namespace, sampler: str, seed: 
         if known.get(arch.key) is None:
             known.add(arch.key, evaluation)
         values = evaluation.metrics["loss"], setup.costs(arch)[arguments.cost]
-        found.setdefault(arch.key, values)
+        points.setdefault(arch.key, values)
         study.tell(trial, values)
-    return list(found.values())
+    return list(points.values())
 
 
 def _summary(arguments: argparse.Namespace, parts: dict[tuple[str, int], np.ndarray]) -> dict[str, object]:

@@ -93,13 +93,13 @@ def cost(data: RunDir, run: Callable[[Search, Sleeper], None], trials: int, seco
     """What is printed of one backend."""
     with tempfile.TemporaryDirectory() as folder:
         search, make = opened(data, Path(folder), sampler="random", trials=trials), Sleeper(Path(folder), seconds)
-        told: list[float] = []
-        search.on_trial = lambda trial: told.append(time.time())
+        moments: list[float] = []
+        search.on_trial = lambda trial: moments.append(time.time())
         run(search, make)
         workers = make.busy()
     first, last = max(one[0][0] for one in workers), max(one[-1][1] for one in workers)
     spans = [max(end - max(start, first), 0.0) for one in workers for start, end in one]
-    after = [moment for moment in told if moment >= first]
+    after = [moment for moment in moments if moment >= first]
     return {"workers": len(workers), "counted": len(after) - 1,
             "ms": round(1e3 * (after[-1] - after[0]) / max(len(after) - 1, 1), 2),
             "idle": round(1 - sum(spans) / max(len(workers) * (last - first), 1e-9), 4)}

@@ -46,15 +46,15 @@ def compared(subnet: Subnet, name: str, rounds: int) -> dict[str, Any]:
     """Both precisions of a format."""
     runtime, file = RUNTIMES[name]
     length = subnet.arch.context
-    inputs = [each.numpy() for each in Shipment(subnet, length, False).example(1, length)]
-    found = {precision: exported(subnet, ExportRequest(str(subnet.path), name, int8=precision == "int8"))
+    inputs = [tensor.numpy() for tensor in Shipment(subnet, length, False).example(1, length)]
+    exports = {precision: exported(subnet, ExportRequest(str(subnet.path), name, int8=precision == "int8"))
              for precision in ("fp32", "int8")}
     runs = {precision: runtime.load(str(folder / file), inputs, {"threads": 1, "precision": precision})
-            for precision, (folder, _) in found.items()}
+            for precision, (folder, _) in exports.items()}
     seconds = interleaved(runs, rounds)
-    fp32, int8 = (record for _, record in found.values())
+    fp32, int8 = (record for _, record in exports.values())
     return {"bytes": [fp32["bytes"], int8["bytes"]], "size_ratio": round(int8["bytes"] / fp32["bytes"], 4),
-            "ms": [round(1e3 * each, 3) for each in seconds.values()],
+            "ms": [round(1e3 * value, 3) for value in seconds.values()],
             "latency_ratio": round(seconds["int8"] / seconds["fp32"], 4),
             "loss": [round(int8["plain_loss"], 4), round(int8["loss"], 4)],
             "loss_increase": round(int8["loss"] - int8["plain_loss"], 4), "loss_on": int8["compared_on"]}

@@ -109,12 +109,12 @@ def peak_memory(space, size, variant: str) -> dict[str, int]:
 
 
 def memory_ratio(index: int) -> float:
-    found = {}
+    memory = {}
     for variant in ("plain", "supernet"):
         out = subprocess.run([sys.executable, __file__, "--memory", variant, "--size", str(index)],
                              check=True, capture_output=True, text=True).stdout
-        found[variant] = json.loads(out)
-    return found["supernet"]["peak"] / (found["plain"]["peak"] + found["supernet"]["store"])
+        memory[variant] = json.loads(out)
+    return memory["supernet"]["peak"] / (memory["plain"]["peak"] + memory["supernet"]["store"])
 
 
 def main() -> None:

@@ -34,11 +34,11 @@ def main() -> None:
     if report.searched is None:
         parser.error(f"{arguments.run} has no search; run nas search {arguments.run}")
     quality, cost = report.searched.shown
-    found = front_kinds(report.searched.points, report.searched.front(quality, cost), quality, cost)
+    kinds = front_kinds(report.searched.points, report.searched.front(quality, cost), quality, cost)
     print(json.dumps({"benchmark": "zoo_fronts", "space": report.space, "quality": quality.name, "cost": cost.label,
-                      "kinds": rounded([asdict(row) for row in found])}))
+                      "kinds": rounded([asdict(row) for row in kinds])}))
     rows = ({"space": report.space, "quality": quality.name, "cost": cost.kind, **rounded(asdict(row)),
-             "note": arguments.note} for row in found)
+             "note": arguments.note} for row in kinds)
     _results.append(arguments.results, "zoo_fronts", rows)
 
 

@@ -41,12 +41,12 @@ SHORT, LONG = 64, 128
 
 def pages() -> dict[str, str]:
     """Every file that this script writes, by its name in docs/."""
-    found = {"blocks.md": page(), INDEX: index()}
+    files = {"blocks.md": page(), INDEX: index()}
     for kind in _shown():
         unit = example(kind.name)
         width = int(dict(unit.facts).get("width", 1))
-        found[f"{PICTURES}/{kind.name}.svg"] = standalone(draw_block(unit.block, unit.role, width))
-    return found
+        files[f"{PICTURES}/{kind.name}.svg"] = standalone(draw_block(unit.block, unit.role, width))
+    return files
 
 
 def index() -> str:
@@ -101,19 +101,19 @@ def _kind(kind: Kind) -> Iterator[str]:
 @lru_cache
 def _units() -> dict[str, tuple[Unit, ...]]:
     """The units of each kind in the first shipped space that has it."""
-    found: dict[str, dict[Unit, None]] = {}
+    units_of: dict[str, dict[Unit, None]] = {}
     spaces = sorted(shipped_spaces(), key=lambda name: (not name.startswith("zoo-"), name))
     for space in spaces:
-        before = set(found)
+        before = set(units_of)
         for units in inventory(load_space(space)).values():
             for unit in units:
                 if unit.role != "norm" and unit.share == 1 and unit.block.kind not in before:
-                    found.setdefault(unit.block.kind, {}).setdefault(unit)
+                    units_of.setdefault(unit.block.kind, {}).setdefault(unit)
     for kind in _shown():
-        if kind.name not in found:
+        if kind.name not in units_of:
             defaults = {dim.name: dim.default if dim.default is not None else 2 for dim in kind.dims}
-            found[kind.name] = {make_unit(kind.role, BlockConfig.of(kind.name, defaults), ALONE): None}
-    return {name: tuple(units) for name, units in found.items()}
+            units_of[kind.name] = {make_unit(kind.role, BlockConfig.of(kind.name, defaults), ALONE): None}
+    return {name: tuple(units) for name, units in units_of.items()}
 
 
 def example(name: str) -> Unit:
@@ -280,9 +280,9 @@ def _cell(text: str) -> str:
 
 if __name__ == "__main__":
     (HERE / PICTURES).mkdir(exist_ok=True)
-    made = pages()
+    files = pages()
     for old in (HERE / PICTURES).glob("*.svg"):
-        if f"{PICTURES}/{old.name}" not in made:
+        if f"{PICTURES}/{old.name}" not in files:
             old.unlink()
-    for name, text in made.items():
+    for name, text in files.items():
         (HERE / name).write_text(text, "utf-8")

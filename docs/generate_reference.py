@@ -101,8 +101,8 @@ def reference() -> str:
 
 
 def _parts(parts: tuple[Part, ...]) -> Iterator[str]:
-    for title, says, model, some in parts:
-        yield from (f"### {title}", "", says, "", *_keys(model, some), "")
+    for title, text, model, some in parts:
+        yield from (f"### {title}", "", text, "", *_keys(model, some), "")
 
 
 def _keys(model: type[BaseModel], some: tuple[str, ...] = ()) -> Iterator[str]:
@@ -111,38 +111,38 @@ def _keys(model: type[BaseModel], some: tuple[str, ...] = ()) -> Iterator[str]:
     described = model.__module__ == file_schema.__name__  # there the description says what is allowed
     yield "| key | default | description |" if described else "| key | default | allowed | description |"
     yield "|---|---|---|" if described else "|---|---|---|---|"
-    for key, found in schema["properties"].items():
+    for key, field in schema["properties"].items():
         if some and key not in some:
             continue
-        default = _default(found) if key not in schema.get("required", ()) else ""
-        allowed = "" if described else f"{_allowed(found, schema.get('$defs', {}))} | "
-        yield f"| `{key}` | {default} | {allowed}{_cell(found.get('description', ''))} |"
+        default = _default(field) if key not in schema.get("required", ()) else ""
+        allowed = "" if described else f"{_allowed(field, schema.get('$defs', {}))} | "
+        yield f"| `{key}` | {default} | {allowed}{_cell(field.get('description', ''))} |"
 
 
-def _default(found: dict[str, Any]) -> str:
-    value = found.get("default")
+def _default(field: dict[str, Any]) -> str:
+    value = field.get("default")
     if value is None:
-        return "none" if "default" in found or found.get("type") != "object" else "`{}`"
+        return "none" if "default" in field or field.get("type") != "object" else "`{}`"
     return f"`{_cell(value if isinstance(value, str) else json.dumps(value))}`" if value != "" else "none"
 
 
-def _allowed(found: dict[str, Any], defs: dict[str, Any]) -> str:
+def _allowed(field: dict[str, Any], defs: dict[str, Any]) -> str:
     """A JSON schema in words."""
-    if "$ref" in found:
+    if "$ref" in field:
         return "a table"
-    if "anyOf" in found:
-        return " or ".join(dict.fromkeys(_allowed(each, defs) for each in found["anyOf"]))
-    if "const" in found or "enum" in found:
-        return ", ".join(f"`{value}`" for value in found.get("enum", [found.get("const")]))
-    if found.get("type") == "null":
+    if "anyOf" in field:
+        return " or ".join(dict.fromkeys(_allowed(option, defs) for option in field["anyOf"]))
+    if "const" in field or "enum" in field:
+        return ", ".join(f"`{value}`" for value in field.get("enum", [field.get("const")]))
+    if field.get("type") == "null":
         return "`null`"
-    if found.get("type") == "array":
-        return f"a list: {_allowed(found.get('items', {}), defs)}"
-    limits = {name: f"{found[name]:g}" for name in BOUNDS if name in found and abs(found[name]) < 1e6}
+    if field.get("type") == "array":
+        return f"a list: {_allowed(field.get('items', {}), defs)}"
+    limits = {name: f"{field[name]:g}" for name in BOUNDS if name in field and abs(field[name]) < 1e6}
     if set(limits) == {"minimum", "maximum"}:
-        return f"{TYPES[found['type']]} from {limits['minimum']} to {limits['maximum']}"
+        return f"{TYPES[field['type']]} from {limits['minimum']} to {limits['maximum']}"
     bounds = [words.format(limits[name]) for name, words in BOUNDS.items() if name in limits]
-    return ", ".join([TYPES.get(found.get("type", ""), "anything"), *bounds])
+    return ", ".join([TYPES.get(field.get("type", ""), "anything"), *bounds])
 
 
 def _cell(text: str) -> str:
@@ -177,16 +177,16 @@ def _transports() -> Iterator[str]:
 def _runtimes() -> Iterator[str]:
     yield from ("### runtime", "", "| runtime | precisions | options |", "|---|---|---|")
     for name in runtimes.names():
-        found = runtimes.get(name)
-        options = ", ".join(f"`{each}`" for each in found.OPTIONS) or "none"
-        yield f"| `{name}` | {', '.join(found.PRECISIONS)} | {options} |"
+        runtime = runtimes.get(name)
+        options = ", ".join(f"`{option}`" for option in runtime.OPTIONS) or "none"
+        yield f"| `{name}` | {', '.join(runtime.PRECISIONS)} | {options} |"
     yield from (f"| `{runtimes.ROOFLINE}` | any | needs a `specification` |", "")
 
 
 def _tasks() -> Iterator[str]:
     yield from ("| task | description | family | columns | metrics | run a model |", "|---|---|---|---|---|---|")
     for task in map(tasks.get, tasks.names()):
-        columns, metrics = (", ".join(f"`{each}`" for each in names) for names in (task.roles, task.metrics))
+        columns, metrics = (", ".join(f"`{entry}`" for entry in names) for names in (task.roles, task.metrics))
         use = f"[nas {task.command}](commands.md#nas-{task.command})"
         yield f"| `{task.name}` | {task.help} | `{task.family}` | {columns} | {metrics} | {use} |"
     yield ""
@@ -209,9 +209,9 @@ def _techniques() -> Iterator[str]:
 def _formats() -> Iterator[str]:
     yield from ("| format | description | length and batch | int8 |", "|---|---|---|---|")
     for name in formats.names():
-        found = formats.get(name)
-        sizes, int8 = "any" if found.DYNAMIC else "fixed", "yes" if found.INT8 else "no"
-        yield f"| `{name}` | {_cell(found.HELP)} | {sizes} | {int8} |"
+        writer = formats.get(name)
+        sizes, int8 = "any" if writer.DYNAMIC else "fixed", "yes" if writer.INT8 else "no"
+        yield f"| `{name}` | {_cell(writer.HELP)} | {sizes} | {int8} |"
     yield ""
 
 
@@ -232,15 +232,15 @@ def commands() -> str:
 
 
 def _command(command: Any) -> Iterator[str]:
-    says, _, example = re.sub(r"\[/?cyan\]", "", command.help).partition("Example:")
-    yield from (" ".join(part.split()) + "\n" for part in says.strip().split("\n\n"))
+    text, _, example = re.sub(r"\[/?cyan\]", "", command.help).partition("Example:")
+    yield from (" ".join(part.split()) + "\n" for part in text.strip().split("\n\n"))
     yield from ("```sh", re.sub(r"^Example: ", "", example.strip(), flags=re.MULTILINE), "```", "")
-    shown = [each for each in command.get_params(typer.Context(command)) if each.name != "help"]
+    shown = [param for param in command.get_params(typer.Context(command)) if param.name != "help"]
     if shown:
         yield from ("| option | default | description |", "|---|---|---|")
-    for each in shown:
-        default = "" if each.required or each.default in (None, False) else f"`{each.default}`"
-        yield f"| {_option(each)} | {default} | {_cell(each.help or '')} |"
+    for param in shown:
+        default = "" if param.required or param.default in (None, False) else f"`{param.default}`"
+        yield f"| {_option(param)} | {default} | {_cell(param.help or '')} |"
     yield ""
 
 
@@ -263,14 +263,14 @@ def functions() -> str:
 
 def _signature(name: str, function: Any) -> str:
     """Of a function, one parameter a line."""
-    found = inspect.signature(function)
+    signature = inspect.signature(function)
     lines = []
-    for each in found.parameters.values():
-        if each.kind is each.KEYWORD_ONLY and "    *," not in lines:
+    for param in signature.parameters.values():
+        if param.kind is param.KEYWORD_ONLY and "    *," not in lines:
             lines.append("    *,")
-        default = "" if each.default is each.empty else f" = {each.default!r}"
-        lines.append(f"    {each.name}: {each.annotation}{default},")
-    return "\n".join([f"def {name}(", *lines, f") -> {found.return_annotation}: ..."])
+        default = "" if param.default is param.empty else f" = {param.default!r}"
+        lines.append(f"    {param.name}: {param.annotation}{default},")
+    return "\n".join([f"def {name}(", *lines, f") -> {signature.return_annotation}: ..."])
 
 
 def _docstring(of: Any) -> Iterator[str]:

@@ -40,9 +40,9 @@ def listed(rows: Iterable[Row], columns: Mapping[str, Callable[[Row], str]]) -> 
 def source(name: str, rows: Iterable[Row]) -> str:
     """The line below a table: file, machines, dates, and the commits that were measured or that recorded the rows."""
     rows = list(rows)
-    found = (sorted({row[column] for row in rows} - {""}) for column in ("machine", "date"))
+    columns = (sorted({row[column] for row in rows} - {""}) for column in ("machine", "date"))
     commits = sorted({row["commit"] or row["recorded_in"] for row in rows})
-    facts = [*(", ".join(each) for each in found if each), f"commit {', '.join(commits)}"]
+    facts = [*(", ".join(values) for values in columns if values), f"commit {', '.join(commits)}"]
     return f"\n*`benchmarks/results/{name}.csv`: {'; '.join(facts)}.*\n"
 
 
@@ -94,8 +94,8 @@ def latency() -> str:
 
 
 def latency_summary() -> str:
-    found = latest("latency_check", "space", "device", "phase")
-    rows = [row for (space, *_), row in found.items() if space == "lm-small"]
+    checks = latest("latency_check", "space", "device", "phase")
+    rows = [row for (space, *_), row in checks.items() if space == "lm-small"]
     lines = {"error of the predicted latency": as_percent("error"),
              "repeat noise of the measurement": as_percent("noise"),
              "Kendall's tau, predicted and measured": as_fixed("tau", 2),
@@ -177,7 +177,7 @@ def int8() -> str:
     runtimes = list(dict.fromkeys(runtime for _, runtime in rows))
     figures = {"size_ratio": ("file size", 2), "latency_ratio": ("latency", 2),
                "loss_increase": ("increase of the validation loss (64 windows)", 4)}
-    lines = ([name, *(spread(rows[figure, each], "median", "minimum", "maximum", digits) for each in runtimes)]
+    lines = ([name, *(spread(rows[figure, engine], "median", "minimum", "maximum", digits) for engine in runtimes)]
              for figure, (name, digits) in figures.items())
     return table(["int8 relative to fp32", *runtimes], lines) + source("int8_exports", rows.values())
 

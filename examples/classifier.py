@@ -64,8 +64,8 @@ for entry in front:
 
 # %%
 (subnet,) = api.extract(run, top=1)
-for found in api.classify(subnet, ["Return a list of the files in a directory.", "The with statement wraps a block."]):
-    print(f"{found.label} ({found.probability:.2f}): {found.text}")
+for answer in api.classify(subnet, ["Return a list of the files in a directory.", "The with statement wraps a block."]):
+    print(f"{answer.label} ({answer.probability:.2f}): {answer.text}")
 
 # %% [markdown]
 # ## Ship it

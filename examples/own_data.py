@@ -88,6 +88,6 @@ for run in (text, table, pairs):
     if run is text:
         print("  the cat" + api.generate(subnet, "the cat", 5, seed=0))
     elif run is table:
-        print("  stars:", [each.label for each in api.classify(subnet, ["great fun indeed", "very bad indeed"])])
+        print("  stars:", [answer.label for answer in api.classify(subnet, ["great fun indeed", "very bad indeed"])])
     else:
         print("  drei zwei ->", api.translate(subnet, ["drei zwei"])[0])

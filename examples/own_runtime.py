@@ -54,7 +54,7 @@ def load(path, inputs, options):
     """A function that runs the file once, on NumPy arrays, and gives the seconds."""
     import torch
 
-    graph, tensors = _opened(path, options), [torch.from_numpy(each) for each in inputs]
+    graph, tensors = _opened(path, options), [torch.from_numpy(array) for array in inputs]
 
     def run():
         with torch.inference_mode():
@@ -73,8 +73,8 @@ def call(path, options):
 
     def run(inputs):
         with torch.inference_mode():
-            found = graph(*(torch.from_numpy(each) for each in inputs))
-        return [each.numpy() for each in (found if isinstance(found, (tuple, list)) else (found,))]
+            outputs = graph(*(torch.from_numpy(array) for array in inputs))
+        return [array.numpy() for array in (outputs if isinstance(outputs, (tuple, list)) else (outputs,))]
 
     return run
 
@@ -124,9 +124,9 @@ timing: {copies: 2, least_rounds: 3, most_rounds: 3, calibration: 4, memory: fal
     space, options = load_space("mine.yaml"), {"threads": 1, "precision": "fp32"}
     model, tokens = Transformer(space.largest(), seed=0).eval(), torch.randint(80, (1, 16))
     compile(model, (tokens,), "model.pt2", options)
-    found = torch.from_numpy(call("model.pt2", options)([tokens.numpy()])[0])
+    outputs = torch.from_numpy(call("model.pt2", options)([tokens.numpy()])[0])
     with torch.no_grad():
-        assert torch.allclose(model(tokens), found, atol=1e-5)
+        assert torch.allclose(model(tokens), outputs, atol=1e-5)
     print("compiled and plain model give the same outputs")
 
     # %% [markdown]

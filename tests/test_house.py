@@ -16,6 +16,10 @@ PACKAGES = ("search_spaces", "supernet", "hardware_profiles", "nas")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 OTHER_PROGRAMS = ("hardware_profiles.protocol", "hardware_profiles.transports")
 """What starts programs that have flags of their own: the process that measures, ssh and adb."""
+NO_NOUNS = {"told", "asked", "found", "made", "each", "says", "parted", "anew"}
+"""Names that do not say what a value is: result, request, trials, candidate, message, split."""
+STORED_NAMES = {"nas.core.subnet made"}
+"""Names of fields that are on disk."""
 OTHER_FLAGS = {"--head", "--logdir"}
 """Of `ray start` and `tensorboard`, which sentences name."""
 PRIVATE = {
@@ -106,6 +110,17 @@ def flags() -> Iterator[str]:
             yield from (f"{name} {flag}" for flag in found - OTHER_FLAGS)
 
 
+def names() -> Iterator[str]:
+    """Variables, arguments, functions and classes are named by the noun that they are."""
+    for name, tree in modules().items():
+        for node in ast.walk(tree):
+            declared = (node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+                        else node.arg if isinstance(node, ast.arg)
+                        else node.name if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else "")
+            if declared.lower() in NO_NOUNS and f"{name} {declared}" not in STORED_NAMES:
+                yield f"{name}, line {node.lineno}: {declared}"
+
+
 def _strings(tree: ast.Module) -> Iterator[str]:
     free = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -114,7 +129,8 @@ def _strings(tree: ast.Module) -> Iterator[str]:
 
 
 RULES: dict[str, Callable[[], Iterable[str]]] = {
-    rule.__name__: rule for rule in (class_names, core_imports, stage_imports, rich_imports, private_imports, flags)}
+    rule.__name__: rule for rule in (class_names, core_imports, stage_imports, rich_imports, private_imports, flags,
+                                 names)}
 
 
 @pytest.mark.parametrize("rule", RULES)
