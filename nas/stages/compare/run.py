@@ -45,8 +45,8 @@ def run(request: CompareRequest, progress: StageProgress) -> CompareResult:
         progress.status(f"evaluating {label} ...")
         models.append(_compared(label, subnet, request, seq_len, notes))
     latencies, waiting = _timed(list(subnets.values()), models, request, progress)
-    found = {name for model in models for name in model.metrics}
-    metrics = {name: more for name, more in (tasks.get(task).metrics if task else {}).items() if name in found}
+    evaluated = {name for model in models for name in model.metrics}
+    metrics = {name: more for name, more in (tasks.get(task).metrics if task else {}).items() if name in evaluated}
     notes += _incomparable(subnets, models)
     result = CompareResult(models, task, request.split, metrics, latencies, seq_len, notes, waiting)
     return replace(result, files=write_files(result, request.out))
@@ -115,8 +115,8 @@ def _timed(subnets: Sequence[Subnet], models: Sequence[ComparedModel], request: 
             waiting.append(str(turn))
             continue
         measures.append(timed[0].measure)
-        for model, each in zip(models, timed):
-            model.latency_ms[each.measure.name] = each.timing.ms
+        for model, timing in zip(models, timed):
+            model.latency_ms[timing.measure.name] = timing.timing.ms
     return measures, waiting
 
 
