@@ -69,8 +69,8 @@ def show(
 def count_command(
     space_or_arch: SpaceOrArch, seq_len: SeqLen = None, target_len: TargetLen = None,
     convention: Annotated[str, typer.Option(
-        "--convention", metavar="C", help="Counting convention for multiply-adds; an unknown name lists "
-                                          "them.")] = "plain",
+        "--convention", metavar="C", help="Counting convention for multiply-adds: plain, lite, mobilebert or "
+                                          "delight.")] = "plain",
     as_json: Json = False,
 ) -> None:
     """Count parameters and multiply-adds.

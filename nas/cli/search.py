@@ -17,8 +17,9 @@ def search(
                                        help="A finished run of nas train.")],
     objectives: Annotated[list[str] | None, typer.Option(
         "--objective", metavar="MEASURE", show_default=False,
-        help="A metric of the task, such as loss, or a cost, such as latency:DEVICE, latency:DEVICE:decode or "
-             "params; repeatable. An unknown name lists all. Default: loss and the latency on every --device, or loss "
+        help="A metric of the task, such as loss, or a cost, such as latency:DEVICE, latency:DEVICE:decode, "
+             "params, macs, weight_bytes or memory:DEVICE; repeatable. Default: loss and the latency on every "
+             "--device, or loss "
              "and params without one.")] = None,
     devices: Annotated[list[str] | None, typer.Option(
         "--device", metavar="DEVICE", autocompletion=_complete.devices, show_default=False,

@@ -130,7 +130,7 @@ def _profile_s(config: PipelineConfig, space: SearchSpace, note: Note) -> float:
             continue
         least_s, why = why_too_short(device, space, budget_s)
         if why:
-            note(f"devices.{i}.budget: {why}; the pipeline extends it to that")
+            note(f"devices.{i}.budget: {why}; the pipeline extends it to this time")
         total += max(budget_s, least_s) if why else budget_s
     return total
 

@@ -75,7 +75,7 @@ class Recipe(BaseModel):
     def _switches_are_no_numbers(cls, value: Any, info: ValidationInfo) -> Any:
         """Reject booleans for numbers, such as `steps: yes` in a YAML file."""
         if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
-            raise ValueError("true and false are allowed for switches only")
+            raise ValueError("true and false are allowed for boolean settings only")
         return value
 
     def learning_rate(self, step: int) -> float:

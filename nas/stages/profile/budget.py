@@ -160,7 +160,7 @@ class PhaseTime:
             self.budget.forget()
             raise InputError(Option("budget"), f"{why}; compiled files are kept")
         self.budget.seconds = least_s
-        return f"budget: {why}; extended to that"
+        return f"budget: {why}; extended to this time"
 
     def plan(self, selected: Selection, least_s: float, memory_s: float) -> str:
         """A sentence about the use of the time."""

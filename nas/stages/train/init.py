@@ -53,7 +53,7 @@ def prepare_init(run: RunDir, prepared: Prepared, progress: StageProgress) -> No
         _write_ordered(run.init_path, trained.model, fresh, prepared, config.training)
     if fresh:
         note += "; its head is new, so it is not used as teacher; to use it as one, fine-tune it with nas retrain first"
-    progress.note(f"starts from {config.init}, ordered by importance{note}")
+    progress.note(f"initialised from {config.init}, ordered by importance{note}")
 
 
 def with_head_of(trained: StartModel, space: SearchSpace, seed: int) -> tuple[StartModel, tuple[str, ...]]:

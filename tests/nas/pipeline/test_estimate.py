@@ -71,7 +71,7 @@ def test_a_budget_that_is_too_short_is_found_by_the_dry_run(tried: list[Trainer]
                               "devices: [{device: cpu}, {device: cpu, budget: 45s}], retrain: null}", "utf-8")
     found = json.loads(nas(capsys, "run", "p.yaml", "--dry-run", "--json")[1])
     assert {row["stage"]: row["seconds"] for row in found["plan"]}["profile"] == 180 + 50
-    assert found["notes"] == ["devices.1.budget: short; the pipeline extends it to that"]
+    assert found["notes"] == ["devices.1.budget: short; the pipeline extends it to this time"]
     assert nas(capsys, "run", "p.yaml", "--dry-run")[1].splitlines()[-1] == found["notes"][0]
 
 

@@ -100,7 +100,7 @@ def test_a_budget_below_the_least_is_extended_on_request(clock: dict[str, float]
     notes, start = Notes(), clock["s"]
     run(ProfileRequest("made-up.yaml", "lm-tiny", 5.0, Path("p"), extend=True), notes)
     assert notes.texts[0].startswith("budget: 5s is too short: profiling made-up for lm-tiny takes at least about ")
-    assert notes.texts[0].endswith("; extended to that") and Path("p/profile.yaml").is_file()
+    assert notes.texts[0].endswith("; extended to this time") and Path("p/profile.yaml").is_file()
     least = parse_time(notes.texts[0].split("at least about ")[1].split()[0])
     assert 5 < clock["s"] - start <= 1.2 * least
 
@@ -118,7 +118,7 @@ def test_a_profile_is_not_refused_after_its_first_phase() -> None:
     with pytest.raises(InputError, match="10s is too short"):
         PhaseTime(budget, 1.0, 1).check_least(60.0, 0.0, "cpu for lm-tiny")
     at = PhaseTime(budget, 0.5, 1, may_refuse=False)
-    assert "extended to that" in at.check_least(60.0, 0.0, "cpu for lm-tiny") and budget.seconds >= 60
+    assert "extended to this time" in at.check_least(60.0, 0.0, "cpu for lm-tiny") and budget.seconds >= 60
     assert not at.check_least(1.0, 0.0, "cpu for lm-tiny")
 
 

@@ -36,7 +36,7 @@ def starting_point(name):
 @pytest.mark.parametrize("source", ["big", "a"])
 def test_the_largest_of_the_supernet_is_the_model(capsys, largest, source):
     code, out, err = nas(capsys, *options("b", steps=2), "--init", source)
-    assert (code, err) == (0, "") and f"starts from {source}, ordered by importance\n" in out
+    assert (code, err) == (0, "") and f"initialised from {source}, ordered by importance\n" in out
     trainer = starting_point("b")
     batch = trainer.data.batch(0, 4, 0)
     with torch.no_grad():
