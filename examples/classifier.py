@@ -1,10 +1,10 @@
 # %% [markdown]
-# # A classifier, shipped as ONNX
+# # A classifier, exported to ONNX
 #
-# An encoder that says which chapter of Python's documentation a passage comes from: searched for a small loss and few
-# parameters, cut out, and exported for ONNX Runtime (`pip install 'paretoformer[onnx]'`).
+# An encoder that predicts which chapter of Python's documentation a passage comes from: searched for a low loss and few
+# parameters, extracted, and exported for ONNX Runtime (`pip install 'paretoformer[onnx]'`).
 #
-# Everything is written to a temporary folder, or to the one that the variable FOLDER names.
+# Everything is written to a temporary folder, or to the folder set in the variable FOLDER.
 
 # %%
 import os
@@ -47,7 +47,7 @@ encoder:
 """)
 
 # %% [markdown]
-# ## Train, search, look
+# ## Train and search
 #
 # Limits are written as on the command line.
 
@@ -60,7 +60,7 @@ for entry in front:
     print(entry.arch.key[:12], f"loss {entry.metrics['loss']:.3f}", f"{entry.costs['params']:,.0f} parameters")
 
 # %% [markdown]
-# ## Take the best, and use it
+# ## Extract the best and use it
 
 # %%
 (subnet,) = api.extract(run, top=1)
@@ -68,9 +68,9 @@ for answer in api.classify(subnet, ["Return a list of the files in a directory."
     print(f"{answer.label} ({answer.probability:.2f}): {answer.text}")
 
 # %% [markdown]
-# ## Ship it
+# ## Export it
 #
-# An export is only written if it computes what the plain model does. It needs nothing of this project to run.
+# An export is written only if its outputs equal those of the plain model. It runs without Paretoformer.
 
 # %%
 exported = api.export(subnet, "onnx")

@@ -1,11 +1,11 @@
 # %% [markdown]
 # # A language model for this machine
 #
-# From a search space to a model that writes, in half a minute: train a supernet, find out what its architectures take
-# on this machine, search, cut one out, train it on its own, let it write. What comes out is tiny; larger numbers in
-# the same cells make it a real one.
+# From a search space to a model that generates text, in half a minute: train a supernet, profile this machine, search,
+# extract a model, retrain it, and generate text. The model is tiny; increase the numbers in these cells for a useful
+# one.
 #
-# Everything is written to a temporary folder, or to the one that the variable FOLDER names.
+# Everything is written to a temporary folder, or to the folder set in the variable FOLDER.
 
 # %%
 import os
@@ -23,8 +23,8 @@ console = Console()
 # %% [markdown]
 # ## The space
 #
-# A list is searched, a single value is fixed. `nas spaces` names the spaces that come along; `load_space` takes those,
-# too.
+# A list is searched, a single value is fixed. `load_space` also takes the name of a shipped space (`nas spaces` lists
+# them).
 
 # %%
 Path("little.yaml").write_text("""
@@ -52,7 +52,7 @@ print(f"{space.name}: {space.size():,} architectures")
 # %% [markdown]
 # ## The supernet
 #
-# One training for all of them, on text that comes along with Python. `data={"train": "my.txt"}` is your own.
+# One training for all architectures, on the bundled sample text. For your own: `data={"train": "my.txt"}`.
 
 # %%
 run = api.train("little.yaml", "lm", "little", data={"limit": 2000},
@@ -62,8 +62,8 @@ print({name: f"{metrics['loss']:.2f}" for name, metrics in api.evaluate(run, lim
 # %% [markdown]
 # ## The device
 #
-# This machine, one thread, PyTorch as it is. Four seconds of timing are too few to trust (a real profile takes
-# minutes), and enough to see how it goes. `nas devices` lists others.
+# This machine, one thread, eager PyTorch. A few seconds of timing are enough for an example; a reliable profile takes
+# minutes. `nas devices` lists other devices.
 
 # %%
 Path("here.yaml").write_text("""
@@ -78,7 +78,7 @@ latency = api.profile("here.yaml", run, "20s")
 # %% [markdown]
 # ## The search
 #
-# For a small loss and a small latency. Loss is evaluated on the supernet's weights, latency is looked up.
+# For a low loss and a low latency. The loss is evaluated with the supernet's weights, the latency is a look-up.
 
 # %%
 api.search(run, {"devices": ["here"], "trials": 12, "limit": 8}, console=console)
@@ -89,7 +89,7 @@ for entry in front:
 # %% [markdown]
 # ## The model
 #
-# The knee is where the front bends most. It is cut out with the supernet's outputs, and trained on its own for a while.
+# The knee is where the front bends most. It is extracted, with the same outputs as in the supernet, and retrained.
 
 # %%
 (subnet,) = api.extract(run, knee=True)

@@ -1,12 +1,12 @@
 # %% [markdown]
 # # My own block
 #
-# A block is a plain `nn.Module` and a declaration, its `Kind`. This file is both, and at its end what is done with it.
-# Other programs and the command line find the block where the variable NAS_PLUGINS names this file:
+# A block is a plain `nn.Module` and a declaration, its `Kind`. This file has both; the code at its end uses them.
+# Other programs and the command line find the block if the variable NAS_PLUGINS names this file:
 # `NAS_PLUGINS=own_block.py nas blocks recent`.
 
 # %%
-"""A token mixer that averages the last few tokens, and lets a gate say how much of that goes through."""
+"""A token mixer that averages the last few tokens and scales the mean by a learned gate."""
 
 import os
 import random
@@ -36,11 +36,11 @@ class Recent(nn.Module):
     def forward(self, x: Tensor, call: Call) -> Tensor:
         """x: (batch, n, width). Norm and residual are added around it."""
         values = self.enter(x)
-        if call.mask is not None:  # padding must not change what real tokens get
+        if call.mask is not None:  # padding must not change the outputs of real tokens
             values = values.masked_fill(~call.mask[..., None], 0.0)
         if call.state is None:
             before = values.new_zeros(x.shape[0], self.window - 1, self.inner)
-        else:  # x continues a sequence: the values before it are remembered
+        else:  # x continues a sequence: the state holds the values before it
             (before,) = call.state.tensors
         wide = torch.cat([before, values], dim=1)
         if call.state is not None:
@@ -49,11 +49,11 @@ class Recent(nn.Module):
         return self.leave(self.drop(torch.sigmoid(self.gate(x)) * recent))
 
     def state_shapes(self, batch: int, past: int) -> tuple[tuple[int, ...], ...]:
-        """What is remembered from token to token; zeros before the first."""
+        """The state between tokens; zeros before the first."""
         return ((batch, self.window - 1, self.inner),)
 
     def layouts(self) -> dict[str, Layout]:
-        """Slices are the first rows and columns; the last map starts smaller, because a residual follows."""
+        """Slices are the first rows and columns; the last map starts with smaller values, as a residual follows."""
         return {"leave.weight": Layout(gain=RESIDUAL_GAIN)}
 
 
@@ -64,10 +64,10 @@ KIND = Kind(
 )
 
 # %% [markdown]
-# ## Put it to work
+# ## Use it
 #
-# `plugins.add` names this file to the program and to every process it starts, workers of a Ray cluster too. A space may
-# then use the block as any other: here it competes with attention.
+# `plugins.add` registers this file in the program and in every process it starts, also in workers of a Ray cluster. A
+# space can then use the block like any other: here it competes with attention.
 
 # %%
 if __name__ == "__main__":
@@ -110,7 +110,7 @@ decoder:
         print(f"loss {entry.metrics['loss']:.3f} with {entry.costs['params']:,.0f} parameters: {mixers}")
 
     # %% [markdown]
-    # ## Slicing, extraction, counting and writing token by token work without another line
+    # ## Slicing, extraction, counting and decoding token by token work without further code
 
     # %%
     space = load_space(run.path / "space.yaml")

@@ -1,11 +1,11 @@
 # %% [markdown]
 # # My own data
 #
-# Files need no code: say where they are and what their columns are called. Here are small ones for language modelling,
-# classification and translation, and everything that is done with them. On the command line `data` is
-# `--data KEY=VALUE`, several times.
+# Your own files need no code: give their paths and the names of their columns. This example writes small files for
+# language modelling, classification and translation, and trains on them. On the command line, `data` is
+# `--data KEY=VALUE`, repeated.
 #
-# Everything is written to a temporary folder, or to the one that the variable FOLDER names.
+# Everything is written to a temporary folder, or to the folder set in the variable FOLDER.
 
 # %%
 import os
@@ -23,7 +23,7 @@ LAYERS = "plain: {mixer: {attention: {n_heads: [1, 2], head_dim: 8}}, ffn: {ffn:
 # %% [markdown]
 # ## Text for a language model
 #
-# Lines of plain text. Splits that are not given are taken off the training file; `my.txt.gz` would be unpacked.
+# Lines of plain text. Missing splits are taken from the training file; `my.txt.gz` would be decompressed.
 
 # %%
 animals, does = ["the cat", "a dog", "the bird", "my horse"], ["sleeps", "runs", "sings", "eats"]
@@ -37,7 +37,7 @@ text = api.train("lm.yaml", "lm", "text", data={"train": "my.txt"}, training=TRA
 # %% [markdown]
 # ## A table for a classifier
 #
-# CSV, TSV or JSON lines; the columns have names of your own. The file of a split is given where there is one.
+# CSV, TSV or JSON lines, with your own column names. Give the file of a split if you have one.
 
 # %%
 good, bad = ["a fine film", "great fun", "very good"], ["a dull film", "no fun", "very bad"]
@@ -59,9 +59,9 @@ table = api.train("encoder.yaml", "classification", "table", training=TRAINING, 
     "train": "train.csv", "valid": "valid.csv", "text": "review", "label": "stars"})
 
 # %% [markdown]
-# ## Two files in step for a translator
+# ## Two parallel files for a translator
 #
-# `pairs.de` and `pairs.en`: line by line the same. Endings tell which is which.
+# `pairs.de` and `pairs.en`, aligned by line. The extensions name the languages.
 
 # %%
 words = {"eins": "one", "zwei": "two", "drei": "three", "vier": "four"}
@@ -78,7 +78,7 @@ pairs = api.train("seq2seq.yaml", "translation", "pairs", training=TRAINING, dat
     "train": "pairs", "source": "de", "target": "en"})
 
 # %% [markdown]
-# ## From here on all are the same
+# ## The remaining stages are the same for all
 
 # %%
 for run in (text, table, pairs):

@@ -1,11 +1,11 @@
 # %% [markdown]
 # # My own runtime
 #
-# A runtime says how a module is compiled, and how the result is run and timed. This file is one, and at its end what is
-# done with it. Other programs and the command line find it where the variable NAS_PLUGINS names this file; its name,
-# with dashes, is what a device's file says: `runtime: own-runtime`.
+# A runtime compiles a module, and runs and times the result. This file is a runtime; the code at its end uses it.
+# Other programs and the command line find it if the variable NAS_PLUGINS names this file. Its name, with dashes, is
+# the value of `runtime` in a device file: `runtime: own-runtime`.
 #
-# It is copied to the device that it times models on: there the standard library is all it may import at its top.
+# The file is copied to the device, so at its top it may import only the standard library.
 
 # %%
 """Graphs of `torch.export`, run by PyTorch without the Python code they came from."""
@@ -22,7 +22,7 @@ OPTIONS = ()
 
 
 def missing():
-    """Why it cannot be used here, with the command that helps; None where it can."""
+    """Why it is not available here, with the command that installs it; None if it is available."""
     try:
         import torch  # noqa: F401
     except ImportError:
@@ -31,14 +31,14 @@ def missing():
 
 
 def versions():
-    """What its times depend on."""
+    """Versions of the software that latencies depend on."""
     import torch
 
     return {"torch": torch.__version__}
 
 
 def compile(module, inputs, path, options):
-    """Write a module, in eval mode, that takes these tensors by position. Gives facts worth keeping: here none."""
+    """Write a module, in eval mode, that takes these tensors by position. Returns facts to store: here none."""
     import torch
 
     from search_spaces.errors import InputError
@@ -51,7 +51,7 @@ def compile(module, inputs, path, options):
 
 
 def load(path, inputs, options):
-    """A function that runs the file once, on NumPy arrays, and gives the seconds."""
+    """A function that runs the file once, on NumPy arrays, and returns the seconds."""
     import torch
 
     graph, tensors = _opened(path, options), [torch.from_numpy(array) for array in inputs]
@@ -87,10 +87,10 @@ def _opened(path, options):
 
 
 # %% [markdown]
-# ## Put it to work
+# ## Use it
 #
-# `plugins.add` names this file to the program and to every process it starts. A device's file says the rest; of one
-# that is reached by ssh, `transport` would say how.
+# `plugins.add` registers this file in the program and in every process it starts. The rest is in the device file; for a
+# device reached by ssh, it would also have a `transport`.
 
 # %%
 if __name__ == "__main__":
@@ -118,7 +118,7 @@ timing: {copies: 2, least_rounds: 3, most_rounds: 3, calibration: 4, memory: fal
 """)
 
     # %% [markdown]
-    # What it compiles computes the same.
+    # The compiled model has the same outputs.
 
     # %%
     space, options = load_space("mine.yaml"), {"threads": 1, "precision": "fp32"}
@@ -130,7 +130,7 @@ timing: {copies: 2, least_rounds: 3, most_rounds: 3, calibration: 4, memory: fal
     print("compiled and plain model give the same outputs")
 
     # %% [markdown]
-    # A minute at most, compiling included; few rounds, too few to trust, and what they say.
+    # At most a minute, including compilation; too few rounds for a reliable profile.
 
     # %%
     latency = api.profile("device.yaml", "mine.yaml", "1m")

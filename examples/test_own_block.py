@@ -1,4 +1,4 @@
-"""The block of own_block.py, tested as the shipped ones are: pytest examples/test_own_block.py."""
+"""The block of own_block.py, tested like the shipped ones: pytest examples/test_own_block.py."""
 
 from pathlib import Path
 

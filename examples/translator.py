@@ -1,10 +1,10 @@
 # %% [markdown]
 # # A translator
 #
-# An encoder-decoder that reads German number names and writes English ones, searched for a small loss and few
-# multiply-adds. The data are made up on the spot.
+# An encoder-decoder that translates German number names to English, searched for a low loss and few multiply-adds.
+# The data are generated.
 #
-# Everything is written to a temporary folder, or to the one that the variable FOLDER names.
+# Everything is written to a temporary folder, or to the folder set in the variable FOLDER.
 
 # %%
 import os
@@ -18,7 +18,7 @@ os.chdir(os.environ.get("FOLDER") or tempfile.mkdtemp())
 # %% [markdown]
 # ## The space
 #
-# Encoder and decoder have choices of their own.
+# Encoder and decoder have separate choices.
 
 # %%
 Path("speakers.yaml").write_text("""
@@ -52,7 +52,7 @@ decoder:
 # %% [markdown]
 # ## Train and search
 #
-# `nas settings` lists what a training takes, `nas search --help` what a search does.
+# `nas settings` lists the settings of a training, `nas search --help` those of a search.
 
 # %%
 run = api.train("speakers.yaml", "translation", "speakers", data={"size": 2000, "direction": "de-en"},
@@ -63,9 +63,9 @@ for entry in front:
     print(entry.arch.key[:12], f"loss {entry.metrics['loss']:.3f}", f"{entry.costs['macs']:,.0f} multiply-adds")
 
 # %% [markdown]
-# ## Take one, and train it on its own
+# ## Extract a model and retrain it
 #
-# The supernet teaches: its logits are what the model learns beside the labels.
+# The supernet is the teacher: the model learns from its logits and from the labels.
 
 # %%
 (subnet,) = api.extract(run, knee=True)

@@ -65,9 +65,9 @@ SOURCES = [path for package in ("search_spaces", "supernet", "hardware_profiles"
 
 
 def texts(path: Path) -> list[str]:
-    """The strings of a Python file, docstrings included; a file of another type as a whole."""
+    """The strings of a Python file, docstrings included; an example or a file of another type as a whole."""
     content = path.read_text("utf-8")
-    if path.suffix != ".py":
+    if path.suffix != ".py" or path.parent.name == "examples":
         return [content]
     return [node.value for node in ast.walk(ast.parse(content))
             if isinstance(node, ast.Constant) and isinstance(node.value, str)]
