@@ -16,7 +16,9 @@ from supernet.layers.attention import past_mask
 from supernet.layers.self_heads import SelfHeads, appended
 from supernet.layout import Layout
 
-SCORES = ("dense", "random", "fixed", "factorised_dense", "factorised_random")
+SCORES = ("dense", "random", "fixed", "factorised_dense", "factorised_random", "random_dense")
+BOTH = ("random", "dense")
+"""The scores that `random_dense` mixes."""
 
 
 class Synthesizer(SelfHeads):
@@ -25,9 +27,10 @@ class Synthesizer(SelfHeads):
     - `dense`: W2 relu(W1 x_i), one score for each position of the context;
     - `random`: a learned table; `fixed`: a random one;
     - `factorised_dense`: products of two short vectors of scores;
-    - `factorised_random`: a learned table of rank `rank`.
+    - `factorised_random`: a learned table of rank `rank`;
+    - `random_dense`: a learned mean of `random` and `dense`.
 
-    With `mix`, a learned mean of B and the scores of queries and keys.
+    With `mix`, the scores of queries and keys are one more term of the mean.
     """
 
     table: Tensor
@@ -42,10 +45,11 @@ class Synthesizer(SelfHeads):
                  scores: str, rank: int, mix: bool) -> None:
         super().__init__(width=width, causal=causal, positions=positions if mix else "none", context=context, bias=bias,
                          n_heads=n_heads, head_dim=width // n_heads)
-        self.scores, self.mix, self.context = scores, mix, context
-        if mix:
-            self.mixture = nn.Parameter(torch.zeros(2))
-        else:
+        self.sources = BOTH if scores == "random_dense" else (scores,)
+        self.mix, self.context = mix, context
+        if len(self.sources) + mix > 1:
+            self.mixture = nn.Parameter(torch.zeros(len(self.sources) + mix))
+        if not mix:
             del self.q, self.k
         for name, shape in _shapes(scores, n_heads, width // n_heads, context, rank).items():
             if scores == "fixed":
@@ -59,11 +63,13 @@ class Synthesizer(SelfHeads):
         if call.state is not None:
             kept, call.state.tensors = appended(call.state.tensors, kept)
         n, m = x.shape[1], kept[-1].shape[2]
-        scores = self._synthetic(x, call, m)
+        terms = [self._synthetic(source, x, call, m) for source in self.sources]
         if self.mix:
-            own, other = self.mixture.softmax(dim=0)
-            by_content = self.queries(x, call.position) @ kept[0].transpose(-2, -1) * self.head_dim**-0.5
-            scores = own * scores + other * by_content
+            terms.append(self.queries(x, call.position) @ kept[0].transpose(-2, -1) * self.head_dim**-0.5)
+        scores = terms[0]
+        if len(terms) > 1:
+            shares = self.mixture.softmax(dim=0)
+            scores = sum((share * term for share, term in zip(shares[1:], terms[1:])), start=shares[0] * scores)
         allowed = None if call.mask is None else call.mask[:, None, None, :]
         if self.causal:
             past = past_mask(n, m, x.device)
@@ -75,24 +81,24 @@ class Synthesizer(SelfHeads):
             call.record.attention.append(weights.expand(len(x), -1, -1, -1))
         return self.merged(self.drop(weights) @ kept[-1])
 
-    def _synthetic(self, x: Tensor, call: Call, m: int) -> Tensor:
+    def _synthetic(self, source: str, x: Tensor, call: Call, m: int) -> Tensor:
         """(batch or 1, heads, n, m) scores of the tokens x for m keys."""
         if not isinstance(call.position, Tensor):  # keys are at the first positions
-            return self._scores(x, call.position, torch.arange(m, device=x.device))
+            return self._scores(source, x, call.position, torch.arange(m, device=x.device))
         assert call.mask is not None
-        every = self._scores(x, call.position, torch.arange(self.context, device=x.device))
+        every = self._scores(source, x, call.position, torch.arange(self.context, device=x.device))
         places = (call.mask.long().cumsum(dim=1) - 1).clamp(min=0)[:, None, None, :]
         return every.gather(3, places.expand(-1, every.shape[1], every.shape[2], -1))
 
-    def _scores(self, x: Tensor, position: int | Tensor, places: Tensor) -> Tensor:
+    def _scores(self, source: str, x: Tensor, position: int | Tensor, places: Tensor) -> Tensor:
         """(batch or 1, heads, n, places) scores of the tokens x for keys at some positions."""
         n = x.shape[1]
-        if self.scores in ("random", "fixed"):
+        if source in ("random", "fixed"):
             return _rows(self.table.index_select(2, places), position, n)
-        if self.scores == "factorised_random":
+        if source == "factorised_random":
             return _rows(self.rows, position, n) @ self.columns.index_select(1, places).transpose(-2, -1)
         tokens = torch.unflatten(x, -1, (self.n_heads, -1)).permute(2, 0, 1, 3).flatten(1, 2)  # (heads, batch * n, ...)
-        if self.scores == "dense":
+        if source == "dense":
             scores = torch.bmm(F.relu(torch.bmm(tokens, self.hidden)), self.out).index_select(2, places)
         else:
             coarse, fine = torch.bmm(tokens, self.coarse), torch.bmm(tokens, self.fine)
@@ -110,7 +116,8 @@ class Synthesizer(SelfHeads):
     def layouts(self) -> dict[str, Layout]:
         """Tables are stored apart where they are learned and where they are fixed."""
         own = dict.fromkeys(("hidden", "out", "coarse", "fine"), Layout(inputs=(1,)))
-        own |= {"table": Layout(bank=self.scores, init=1.0), "mixture": Layout(init="zeros")}
+        own |= {"table": Layout(bank=self.sources[0], init=1.0),
+                "mixture": Layout(init="zeros", bank="" if len(self.sources) == 1 else "both")}
         return super().layouts() | own
 
 
@@ -123,6 +130,9 @@ def _rows(table: Tensor, position: int | Tensor, n: int) -> Tensor:
 
 def _shapes(scores: str, n_heads: int, head_dim: int, context: int, rank: int) -> dict[str, tuple[int, ...]]:
     """The tensors that give the scores."""
+    if scores == "random_dense":
+        return {name: shape for source in BOTH
+                for name, shape in _shapes(source, n_heads, head_dim, context, rank).items()}
     fine = -(-context // rank)
     return {
         "dense": {"hidden": (n_heads, head_dim, head_dim), "out": (n_heads, head_dim, context)},

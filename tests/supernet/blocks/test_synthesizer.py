@@ -20,7 +20,8 @@ def scores_of(mixer, name, x, head, i):
 
 
 @pytest.mark.parametrize("mix", [False, True])
-@pytest.mark.parametrize("name", ["dense", "random", "fixed", "factorised_dense", "factorised_random"])
+@pytest.mark.parametrize("name", ["dense", "random", "fixed", "factorised_dense", "factorised_random",
+                                  "random_dense"])
 @pytest.mark.parametrize("causal", [False, True])
 def test_weights_are_the_softmax_of_the_scores(name, causal, mix):
     mixer = block("synthesizer", facts={"causal": causal, "context": 24}, n_heads=2, scores=name,
@@ -32,11 +33,13 @@ def test_weights_are_the_softmax_of_the_scores(name, causal, mix):
         for head in range(2):
             for i in range(10):
                 seen = min(i + 1, real) if causal else real
-                scores = scores_of(mixer, name, x[b, i], head, i)[:seen]
+                terms = [scores_of(mixer, source, x[b, i], head, i)[:seen]
+                         for source in (["random", "dense"] if name == "random_dense" else [name])]
                 if mix:
-                    own, other = mixer.mixture.softmax(dim=0)
                     q, k = (map(x[b]).view(10, 2, 16)[:, head] for map in (mixer.q, mixer.k))
-                    scores = own * scores + other * (k[:seen] @ q[i]) / 4
+                    terms.append(k[:seen] @ q[i] / 4)
+                shares = mixer.mixture.softmax(dim=0) if len(terms) > 1 else torch.ones(1)
+                scores = sum(share * term for share, term in zip(shares, terms, strict=True))
                 y[b, i, head] = scores.softmax(dim=0) @ v[b, :seen, head]
     mask = torch.arange(10).expand(2, -1) < real
     assert torch.allclose(mixer(x, Call(mask=mask)), mixer.o(y.flatten(2)), atol=1e-5)
