@@ -129,7 +129,7 @@ def entries(module: nn.Module) -> tuple[TensorEntry, ...]:
 
     Buffers that are not persistent are derived tables; they are recomputed, not stored.
     """
-    layouts = _layouts(module)
+    layouts = declared_layouts(module)
     names: list[tuple[str, Tensor, bool]] = [(name, tensor, False) for name, tensor in module.named_parameters()]
     kept = module.state_dict().keys()
     names += [(name, tensor, True) for name, tensor in module.named_buffers() if name in kept]
@@ -141,13 +141,14 @@ def entries(module: nn.Module) -> tuple[TensorEntry, ...]:
     )
 
 
-def _layouts(module: nn.Module) -> dict[str, Layout]:
+def declared_layouts(module: nn.Module) -> dict[str, Layout]:
+    """Full name -> Layout of every tensor that a module inside declares; outer modules take precedence."""
     layouts: dict[str, Layout] = {}
     for prefix, inner in module.named_modules():
         declare = getattr(inner, "layouts", None)
         if callable(declare):
             dot = prefix + "." if prefix else ""
-            layouts |= {dot + name: layout for name, layout in declare().items()}
+            layouts = {dot + name: layout for name, layout in declare().items()} | layouts
     return layouts
 
 

@@ -8,6 +8,7 @@ from supernet.blocks.mobilebert import MobileBertLayer
 from supernet.blocks.stacked_ffn import StackedFeedForward
 from supernet.build import fresh
 from supernet.call import Call
+from supernet.layout import entries
 
 
 def randomised(made):
@@ -53,3 +54,12 @@ def test_stacked_feed_forwards():
                                          activation="relu"))
     x = torch.randn(2, 6, 16)
     assert torch.allclose(made(x, Call()), made.leave(stacked(made.stack, narrowed(made.enter, x))), atol=1e-5)
+
+
+def test_maps_of_other_inputs_are_stored_apart():
+    banks = set()
+    for source in ("input", "shared", "bottleneck"):
+        made = MobileBertLayer(width=16, causal=False, positions="none", context=8, norm="none", bias=True, n_heads=2,
+                               source=source, bottleneck=8, inner=12, stack=1, activation="relu")
+        banks |= {piece.name for entry in entries(made) for piece in entry.pieces if entry.name == "attend.q.weight"}
+    assert banks == {"attend.q.weight@input", "attend.q.weight@shared", "attend.q.weight@bottleneck"}
