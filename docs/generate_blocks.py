@@ -239,7 +239,7 @@ def _lengths(row: Mapping[str, str]) -> list[str]:
 def _in_words(row: Mapping[str, str]) -> str:
     """The latency at the ends, how it grows, and where it is less than that of attention."""
     ends = [f"{1e3 * float(row[name]):.3g} ms for {int(name.removeprefix('seconds_')):,} tokens"
-            for name in (_lengths(row)[0], _lengths(row)[-1])]
+            for name in dict.fromkeys((_lengths(row)[0], _lengths(row)[-1]))]
     if row["kind"] == "attention":
         wins = "the reference"
     elif row["beats_attention_from"]:
@@ -255,7 +255,7 @@ def _latencies() -> Iterator[str]:
     rows = _measured()
     if not rows:
         return
-    first = next(iter(rows.values()))
+    first = max(rows.values(), key=lambda row: len(_lengths(row)))
     lengths = _lengths(first)
     yield from ("## Measured latency", "", f"Milliseconds of one mixer of width {first['width']} on one sequence, one "
                 f"thread; `benchmarks/results/{LATENCIES.name}` has machine and command. The exponent is the slope of "

@@ -172,6 +172,22 @@ def test_the_page_of_blocks_is_up_to_date():
         name.removeprefix("blocks/") for name in pages if name.startswith("blocks/")}
 
 
+def test_the_page_of_blocks_shows_measured_latencies(tmp_path, monkeypatch):
+    pages, path = generator("generate_blocks"), tmp_path / "mixer_scaling.csv"
+    path.write_text("kind,width,exponent,beats_attention_from,seconds_128,seconds_256,commit\n"
+                    "entmax_attention,256,2.1,,0.5,,abc\n"
+                    "attention,256,1.98,,0.001,0.004,abc\nperformer,256,1.02,256,0.0015,0.003,abc\n", "utf-8")
+    monkeypatch.setattr(pages, "LATENCIES", path)
+    text = "\n".join(pages._latencies())
+    assert "| kind | 128 | 256 | exponent | faster than attention |" in text
+    assert "| entmax_attention | 500 |  | 2.1 |  |" in text  # the longest was skipped
+    assert "| performer | 1.5 | 3 | 1.02 | from 256 tokens |" in text
+    rows = pages._measured()
+    assert pages._in_words(rows["performer"]).endswith("to the power of 1.02; faster than attention from 256 tokens on")
+    assert pages._in_words(rows["attention"]).endswith("the reference")
+    assert pages._in_words(rows["entmax_attention"]).startswith("500 ms for 128 tokens at width 256")
+
+
 def test_kinds_name_their_paper():
     lack = {name for name, kind in kinds.registry().items()
             if kind.module.__module__.startswith("supernet.") and not kind.paper}
