@@ -51,9 +51,14 @@ def _header(path: Path) -> list[str]:
         return next(csv.reader(file))
 
 
-def _provenance() -> dict[str, str]:
+def commit() -> str:
+    """The commit of the code, with `-dirty` where files differ from it."""
     head = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True,  # noqa: S607
                           check=False)
+    return head.stdout.strip()
+
+
+def _provenance() -> dict[str, str]:
     command = shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
-    return {"commit": head.stdout.strip(), "machine": str(machine()["cpu"]), "date": str(date.today()),
+    return {"commit": commit(), "machine": str(machine()["cpu"]), "date": str(date.today()),
             "command": command}
