@@ -1,7 +1,7 @@
 """Runs a plan: one function runs a unit by its role, one loop runs the steps.
 
 The plain model, the supernet, decoding, the encoder alone, the Hugging Face modelling file, the MAC counter and the
-profiler all run units through this file, so a new role is added only here.
+profiler all run units through this file: no other file says how a role is run.
 """
 
 from __future__ import annotations

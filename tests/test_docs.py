@@ -243,3 +243,14 @@ def test_the_site_builds(tmp_path):
     assert done.returncode == 0, done.stderr
     pages = {path.stem for path in (tmp_path / "site").glob("*.html")} - {"404"}
     assert pages == {Path(document).stem for document in DOCS}
+
+
+def test_where_is_what_decided_names_real_functions():
+    table = (ROOT / "docs" / "design.md").read_text("utf-8").split("## Where is what decided")[1].split("\n## ")[0]
+    places = re.findall(r"`([\w/]+\.(?:py|js))`: ((?:`[\w.]+`(?:, )?)+)", table)
+    assert len(places) > 40
+    for path, functions in places:
+        text = (ROOT / path).read_text("utf-8")
+        for name in re.findall(r"[\w.]+", functions):
+            for part in name.split("."):
+                assert re.search(rf"^\s*(?:def|class|function) {part}\b", text, re.MULTILINE), f"{path}: {name}"

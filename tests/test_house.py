@@ -22,6 +22,11 @@ STORED_NAMES = {"nas.core.subnet made"}
 """Names of fields that are on disk."""
 OTHER_FLAGS = {"--head", "--logdir"}
 """Of `ray start` and `tensorboard`, which sentences name."""
+MAY_IMPORT = {
+    "core": ("tasks",), "tasks": (), "importers": (), "stages": ("core", "tasks", "importers"), "terminal": ("core",),
+    "pipeline": ("core", "tasks", "stages"), "api": ("core", "tasks", "stages", "terminal"),
+}
+"""Of every folder of `nas`, the others that it may import; nas/README.md has the same table."""
 PRIVATE = {
     "torch.utils._python_dispatch.TorchDispatchMode":
         "PyTorch documents the class by this path (notes on extending), and has no public one",
@@ -85,6 +90,16 @@ def stage_imports() -> Iterator[str]:
                         or within(target, "nas.cli", "nas.pipeline", "nas.api"))
 
 
+def nas_imports() -> Iterator[str]:
+    """Folders of `nas` import what the table in nas/README.md allows; views may also import `nas.terminal`."""
+    for name, tree in modules().items():
+        folder = name.split(".")[1] if name.count(".") else ""
+        allowed = {folder, *MAY_IMPORT.get(folder, ()), *(["terminal"] if name.endswith(".view") else [])}
+        if folder in MAY_IMPORT:
+            yield from (f"{name} {target}" for target in imported(tree)
+                        if within(target, "nas") and target.count(".") and target.split(".")[1] not in allowed)
+
+
 def rich_imports() -> Iterator[str]:
     """Only what a person sees is made of rich."""
     for name, tree in modules().items():
@@ -129,8 +144,8 @@ def _strings(tree: ast.Module) -> Iterator[str]:
 
 
 RULES: dict[str, Callable[[], Iterable[str]]] = {
-    rule.__name__: rule for rule in (class_names, core_imports, stage_imports, rich_imports, private_imports, flags,
-                                 names)}
+    rule.__name__: rule for rule in (class_names, core_imports, stage_imports, nas_imports, rich_imports,
+                                 private_imports, flags, names)}
 
 
 @pytest.mark.parametrize("rule", RULES)
