@@ -42,7 +42,8 @@ def programs(shipment: Shipment, fixed: bool) -> list[Program]:
     """
     axes = None if fixed else shipment.open_axes()
     example = shipment.example(1, shipment.length) if fixed else shipment.example(2)
-    programs = [Program(MODEL, shipment.module, shipment.names, ("logits",), example, axes)]
+    whole = Program(MODEL, shipment.module, shipment.names, ("logits",), example, axes)
+    programs = [whole] if shipment.whole else []
     step = decoder_of(shipment, fixed)
     if step is None:
         return programs

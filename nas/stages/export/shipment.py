@@ -56,12 +56,14 @@ class Shipment:
     Args:
         length: tokens of a sequence, of source and target each, where a format fixes them.
         decoder: whether to write the decoder of a model that has one.
+        whole: whether to write the program that reads whole sequences.
     """
 
     subnet: Subnet
     length: int
     int8: bool
     decoder: bool = True
+    whole: bool = True
 
     @cached_property
     def model(self) -> Transformer:

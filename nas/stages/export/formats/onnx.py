@@ -32,13 +32,13 @@ missing, usage = onnx_runtime.missing, program_usage
 
 def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
     """A file for each program, weights and all."""
-    facts = []
+    facts, wanted = [], programs(shipment, fixed=False)
     with blaming(shipment, "ONNX", _alone):
-        for program in programs(shipment, fixed=False):
+        for program in wanted:
             facts.append(_write(program, shipment, folder / f"{program.name}{SUFFIX}"))
     write_program_folder(shipment, folder, False, start_of(shipment, LEAST_PAST),
                          "onnxruntime, numpy and tokenizers", IMPORTS, LOAD)
-    return {**facts[0], "opset": _opset(folder / f"{MODEL}{SUFFIX}")}
+    return {**facts[0], "opset": _opset(folder / f"{wanted[0].name}{SUFFIX}")}
 
 
 def load(shipment: Shipment, folder: Path) -> Run:
