@@ -103,7 +103,7 @@ def continued(subnet: Subnet, run: dict[str, Any]) -> tuple[list[int], bool]:
 def translated(subnet: Subnet, run: dict[str, Any]) -> tuple[list[int], bool]:
     """The tokens of the export's `run.py`, and whether `nas translate` writes the same."""
     text, n = TEXTS["seq2seq"], 2 * len(run["TOKENIZER"].encode(TEXTS["seq2seq"])) + 10
-    source, mask, *types = run["tensors"](text)
+    source, mask, *types = run["read"](text)
     written = run["greedy"]([BOS], n, mask, *run["load"]("encoder")(source, mask, *types))
     answer = next(iter(predict(PredictRequest(str(subnet.path), [text], "translate"), StageProgress())))
     ids = torch.from_numpy(source)[:, : int(mask.sum())]

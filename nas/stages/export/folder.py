@@ -49,7 +49,11 @@ def write_program_folder(shipment: Shipment, folder: Path, fixed: bool, start: i
         **ids, **label_names(shipment.subnet), **label_scale(shipment.subnet),
         "decoder": decoder_config(shipment, fixed, start)}
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
-    reading_tokenizer(shipment.subnet).save(str(folder / TOKENIZER))
+    tokenizer = reading_tokenizer(shipment.subnet)
+    if arch.family != "lm":  # as short texts are padded, by whoever loads it
+        pad = ids.get("pad_token_id", 0)
+        tokenizer.enable_padding(length=config["least_length"], pad_id=pad, pad_token=tokenizer.id_to_token(pad))
+    tokenizer.save(str(folder / TOKENIZER))
     sample = sample_text(shipment)
     (folder / RUN).write_text(run_text(does(shipment), needs, imports, load, sample), "utf-8")
 

@@ -5,49 +5,34 @@ from __future__ import annotations
 OPENING = '''\
 """Runs the model of this folder: python run.py "a text". Needs {needs}."""
 
-import json
-import sys
-from pathlib import Path
-
-import numpy as np
+import json, pathlib, sys
+import numpy as np, tokenizers
 {imports}
-from tokenizers import Tokenizer
 
-HERE = Path(__file__).resolve().parent
+HERE = pathlib.Path(__file__).resolve().parent
 CONFIG = json.loads((HERE / "config.json").read_text("utf-8"))
-TOKENIZER = Tokenizer.from_file(str(HERE / "tokenizer.json"))
+TOKENIZER = tokenizers.Tokenizer.from_file(str(HERE / "tokenizer.json"))
 
 
 {load}
 
 
-def read(text):
-    encoding = TOKENIZER.encode(text)
-    if len(encoding) > CONFIG["length"]:
-        sys.exit(f"the text has {{len(encoding)}} tokens; at most {{CONFIG['length']}} are allowed")
-    return encoding
-'''
-TENSORS = '''
-
-def tensors(text):
-    """The inputs of the model or its encoder, (1, n) each."""
-    TOKENIZER.enable_padding(length=CONFIG["least_length"], pad_id=CONFIG.get("pad_token_id", 0))
-    encoding = read(text)
-    given = {"input_ids": encoding.ids, "attention_mask": encoding.attention_mask, "token_type_ids": encoding.type_ids}
+def read(text):  # the inputs of the model or its encoder, (1, n) each
+    found = TOKENIZER.encode(text)
+    if len(found) > CONFIG["length"]:
+        sys.exit(f"the text has {{len(found)}} tokens; at most {{CONFIG['length']}} fit")
+    given = {{"input_ids": found.ids, "attention_mask": found.attention_mask, "token_type_ids": found.type_ids}}
     return [np.array([given[name]], np.int64) for name in CONFIG["inputs"] if name in given]
 '''
 GREEDY = '''
 
-def greedy(ids, most, *source):
-    """The most probable tokens after ids. `past` is the decoder's cache, which starts with masked tokens."""
+def greedy(ids, most, *source):  # the most probable tokens after ids; past, the cache, starts with masked tokens
     decode, cache, done, written = load("decode"), CONFIG["decoder"], 0, []
     past, mask = [np.zeros(shape, np.float32) for shape in cache["past"]], [0] * cache["start"]
     while len(written) < most and done < CONFIG["length"] and CONFIG.get("eos_token_id") not in written:
         now, ids = ids[: cache["reads"]], ids[cache["reads"] :]
-        mask = (mask + [1] * len(now))[-cache["sees"] :]
-        given = [np.array([row], np.int64) for row in (now, mask, range(done, done + len(now)))]
-        logits, *past = decode(*given, *past, *source)
-        done += len(now)
+        mask, places, done = (mask + [1] * len(now))[-cache["sees"] :], range(done, done + len(now)), done + len(now)
+        logits, *past = decode(*(np.array([each], np.int64) for each in (now, mask, places)), *past, *source)
         if not ids:
             ids = [int(logits[0, -1].argmax())]
             written += ids
@@ -57,26 +42,25 @@ BODIES = {
     "generate": GREEDY + '''
 
 def generate(text, tokens=40):
-    return TOKENIZER.decode(greedy(read(text).ids, tokens))
+    return TOKENIZER.decode(greedy(read(text)[0][0].tolist(), tokens))
 ''',
-    "translate": TENSORS + GREEDY + '''
+    "translate": GREEDY + '''
 
 def translate(text):
-    ids, mask, *types = tensors(text)
-    source = load("encoder")(ids, mask, *types)
-    return TOKENIZER.decode(greedy([CONFIG["decoder_start_token_id"]], 2 * mask.sum() + 10, mask, *source)).strip()
+    ids, mask, *types = read(text)
+    source, most = load("encoder")(ids, mask, *types), 2 * mask.sum() + 10
+    return TOKENIZER.decode(greedy([CONFIG["decoder_start_token_id"]], most, mask, *source)).strip()
 ''',
-    "classify": TENSORS + '''
+    "classify": '''
 
 def classify(text):
-    logits = load("model")(*tensors(text))[0][0]
-    return CONFIG["id2label"][str(logits.argmax())]
+    return CONFIG["id2label"][str(load("model")(*read(text))[0][0].argmax())]
 ''',
-    "outputs": TENSORS + '''
+    "outputs": '''
 
 def outputs(text):
-    logits = load("model")(*tensors(text))[0][0]
-    return logits * CONFIG.get("label_deviation", 1) + CONFIG.get("label_mean", 0)
+    found = load("model")(*read(text))[0][0]
+    return found * CONFIG.get("label_deviation", 1) + CONFIG.get("label_mean", 0)
 '''}
 """By what a model does: the functions after `read`. The last one takes a text."""
 CLOSING = '''
