@@ -1,9 +1,9 @@
 """File sizes of exports: fp32 and int8, of every format.
 
-    python benchmarks/export_sizes.py [SPACE...] [--sample 0] [--results benchmarks/results]
+    python benchmarks/export_sizes.py [SPACE...] [--formats onnx ...] [--sample 0] [--results benchmarks/results]
 
 Exports one architecture of each space, drawn with the seed `--sample`, with fresh weights (sizes do not depend on the
-values), to every format that takes it and is installed. Prints one JSON line; bytes are of the programs or weights
+values), to every format that takes it and is installed. Prints one JSON line per file; bytes are of programs or weights
 alone, without tokenizer and code. `not_quantised` is the share of the multiply-adds of `model` that stays in fp32.
 """
 
@@ -14,6 +14,7 @@ import json
 import random
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,40 +47,37 @@ def sizes(subnet: Subnet, name: str, int8: bool, folder: Path) -> dict[str, Any]
     return {"programs": programs, "not_quantised": done.record.get("not_quantised")}
 
 
-def of_space(space: str, seed: int, root: Path) -> list[dict[str, Any]]:
+def of_space(space: str, seed: int, names: Sequence[str], root: Path) -> Iterator[dict[str, Any]]:
     """One row for each program of every format."""
     arch = load_space(space).sample(random.Random(seed))
     subnet = ship(Transformer(arch, seed=0), root / "subnet")
-    rows = []
-    for name in (known for known in formats.names() if formats.get(known).missing() is None):
+    for name in (known for known in names if formats.get(known).missing() is None):
         exported = {precision: sizes(subnet, name, precision == "int8", root / f"{name}-{precision}")
-                for precision in ("fp32", *(["int8"] if formats.get(name).INT8 else []))}
+                    for precision in ("fp32", *(["int8"] if formats.get(name).INT8 else []))}
         full, small = exported["fp32"], exported.get("int8")
         for program, n in (full or {"programs": {}})["programs"].items():
-            row = {"space": space, "key": arch.key[:12], "format": name, "program": program, "fp32_bytes": n}
+            row = {"space": space, "key": arch.key[:12], "format": name, "program": program, "fp32_bytes": n,
+                   "int8_bytes": "", "ratio": "", "not_quantised": ""}
             if small is not None:
-                share = small["not_quantised"]
-                row |= {"int8_bytes": small["programs"][program], "ratio": round(small["programs"][program] / n, 4),
-                          "not_quantised": "" if share is None else round(share, 4)}
-            rows.append({**dict.fromkeys(("int8_bytes", "ratio", "not_quantised"), ""), **row})
-    return rows
+                share, n_small = small["not_quantised"], small["programs"][program]
+                row |= {"int8_bytes": n_small, "ratio": round(n_small / n, 4),
+                        "not_quantised": "" if share is None else round(share, 4)}
+            yield row
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("spaces", nargs="*", default=SPACES, metavar="SPACE")
+    parser.add_argument("--formats", nargs="+", default=formats.names(), choices=formats.names())
     parser.add_argument("--sample", type=int, default=0, metavar="SEED")
     add_option(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    rows = []
     for space in options.spaces:
         with tempfile.TemporaryDirectory() as root:
-            rows += of_space(space, options.sample, Path(root))
-    order = ("space", "key", "format", "program", "fp32_bytes", "int8_bytes", "ratio", "not_quantised")
-    rows = [{name: row[name] for name in order} for row in rows]
-    print(json.dumps({"benchmark": "export_sizes", "rows": rows}))
-    append(options.results, "export_sizes", rows)
+            for row in of_space(space, options.sample, options.formats, Path(root)):
+                print(json.dumps({"benchmark": "export_sizes", **row}), flush=True)
+                append(options.results, "export_sizes", [row])
 
 
 if __name__ == "__main__":

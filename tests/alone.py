@@ -1,11 +1,12 @@
 """Uses exports where this project is not installed: in an environment of the runtime alone.
 
     python -m venv ORT && ORT/bin/pip install onnxruntime numpy tokenizers
-    python -m tests.alone onnx --python ORT/bin/python
+    python -m tests.alone onnx --python ORT/bin/python [OTHER/bin/python ...]
 
 Exports small models of every family with this interpreter, runs them with the other one, and compares with what
 `nas generate`, `nas classify` and `nas translate` answer. Packages of the other environment: `onnxruntime`,
-`executorch` or `torch`, with numpy and tokenizers; for `huggingface` transformers, torch and accelerate. Prints a line.
+`executorch` or `torch`, with numpy and tokenizers; for `huggingface` transformers, torch and accelerate. Prints a line
+for each interpreter.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import random
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from nas.core.progress import StageProgress
@@ -31,6 +33,8 @@ from tests.parity import randomised
 TEXTS = ("12+3=4", "7")
 NOT_THERE = ("nas", "supernet", "onnx", "onnxscript", "transformers")
 """Packages that no `run.py` needs."""
+RUNTIMES = {"onnx": "onnxruntime", "executorch": "executorch", "torch-export": "torch"}
+VERSION = "from importlib.metadata import version; print(version({name!r}))"
 PACKAGES = "import importlib.util as u; print(*(n for n in {names!r} if u.find_spec(n)))"
 
 
@@ -49,22 +53,28 @@ def said(python: str, *arguments: str, cwd: Path | None = None) -> str:
     return done.stdout
 
 
-def programs(name: str, python: str, folder: Path, n: int) -> str:
-    """Runs `run.py` of n architectures of each family on the texts. Gives a line."""
-    there = said(python, "-c", PACKAGES.format(names=NOT_THERE)).split()
-    assert not there, f"{python} has {', '.join(there)}; use an environment without"
-    same = dict.fromkeys(shipments.SPACES, 0)
-    for family in same:
+def programs(name: str, pythons: list[str], folder: Path, n: int) -> Iterator[str]:
+    """Runs `run.py` of n architectures of each family on the texts. Gives a line for each interpreter."""
+    for python in pythons:
+        there = said(python, "-c", PACKAGES.format(names=NOT_THERE)).split()
+        assert not there, f"{python} has {', '.join(there)}; use an environment without"
+    same = {(python, family): 0 for python in pythons for family in shipments.SPACES}
+    for family in shipments.SPACES:
         space, rng = shipments.space(family), random.Random("alone")
         net = randomised(space)
         for i in range(n):
             subnet = shipments.ship(extract(net, space.sample(rng)), folder / f"{family}-{i}")
             made = run(ExportRequest(str(subnet.path), name), StageProgress()).folder
             for text in TEXTS:
-                found, expected = said(python, "run.py", text, cwd=made), answer(subnet, text)
-                assert found.strip("\n") == expected.strip("\n"), f"{family} {i}: {found!r} instead of {expected!r}"
-                same[family] += 1
-    return f"{name}: the answers of run.py equal ours: " + ", ".join(f"{of} {k} of {k}" for of, k in same.items())
+                expected = answer(subnet, text)
+                for python in pythons:
+                    found = said(python, "run.py", text, cwd=made)
+                    assert found.strip("\n") == expected.strip("\n"), f"{family} {i}: {found!r}, not {expected!r}"
+                    same[python, family] += 1
+    for python in pythons:
+        versions = said(python, "-c", VERSION.format(name=RUNTIMES[name])).strip()
+        yield (f"{name}, {RUNTIMES[name]} {versions}: the answers of run.py equal ours: "
+               + ", ".join(f"{family} {same[python, family]} of {len(TEXTS) * n}" for family in shipments.SPACES))
 
 
 def transformers(python: str, folder: Path) -> str:
@@ -79,14 +89,16 @@ def transformers(python: str, folder: Path) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("format", choices=("onnx", "executorch", "torch-export", "huggingface"))
-    parser.add_argument("--python", default=sys.executable, help="the interpreter of the other environment")
+    parser.add_argument("--python", nargs="+", default=[sys.executable], help="interpreters of other environments")
     parser.add_argument("-n", type=int, default=2, help="architectures of each family")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if options.format == "huggingface":
-            print(transformers(options.python, Path(folder)))
+            lines = (transformers(python, Path(folder, str(i))) for i, python in enumerate(options.python))
         else:
-            print(programs(options.format, options.python, Path(folder), options.n))
+            lines = programs(options.format, options.python, Path(folder), options.n)
+        for line in lines:
+            print(line, flush=True)
     return 0
 
 

@@ -51,3 +51,14 @@ def test_lengths_beyond_the_limit_are_skipped_and_exponents_fitted(mixer_scaling
     summaries = mixer_scaling.summary(["attention", "fnet"], [128, 256, 512], times)
     assert summaries["attention"]["skipped"] == [512] and summaries["attention"]["exponent"] == 2
     assert summaries["fnet"]["exponent"] == 1 and summaries["fnet"]["beats_attention_from"] is None
+
+
+def test_decoders_that_were_compared_are_not_compared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    module = importlib.import_module("exported_decoders")
+    rows = [{"space": "lm-tiny", "format": "onnx", "key": module.drawn("lm-tiny", place).key[:12], "equal": place == 0,
+             "tokens": 12, "distinct_tokens": 5, "mixers": "attention"} for place in range(2)]
+    monkeypatch.setattr(module, "ProcessPoolExecutor", lambda *_, **__: pytest.fail("it compares again"))
+    module.append(tmp_path, module.NAME, rows)
+    found = module.of_format("onnx", ["lm-tiny"], 2, tmp_path)
+    assert [(row["key"], row["equal"]) for row in found] == [(rows[0]["key"], "True"), (rows[1]["key"], "False")]

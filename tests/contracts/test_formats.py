@@ -73,7 +73,7 @@ class ShippedFormatContract(FormatContract):
                               cwd=written.parent)
         assert done.returncode == 0, done.stderr
         if name != "huggingface":
-            with pytest.raises(SystemExit, match=r"^the text has \d\d tokens; at most 12 fit$"):
+            with pytest.raises(SystemExit, match=r"^the text has \d\d tokens; at most 12 are allowed$"):
                 runpy.run_path(str(written / "run.py"))["read"](5 * TEXT)
             assert done.stdout.strip("\n").splitlines()[-1:] == expected(subnet).strip("\n").splitlines()[-1:]
 

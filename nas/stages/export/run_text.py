@@ -18,10 +18,10 @@ TOKENIZER = tokenizers.Tokenizer.from_file(str(HERE / "tokenizer.json"))
 
 
 def read(text):  # the inputs of the model or its encoder, (1, n) each
-    found = TOKENIZER.encode(text)
-    if len(found) > CONFIG["length"]:
-        sys.exit(f"the text has {{len(found)}} tokens; at most {{CONFIG['length']}} fit")
-    given = {{"input_ids": found.ids, "attention_mask": found.attention_mask, "token_type_ids": found.type_ids}}
+    encoding = TOKENIZER.encode(text)
+    if len(encoding) > CONFIG["length"]:
+        sys.exit(f"the text has {{len(encoding)}} tokens; at most {{CONFIG['length']}} are allowed")
+    given = {{"input_ids": encoding.ids, "attention_mask": encoding.attention_mask, "token_type_ids": encoding.type_ids}}
     return [np.array([given[name]], np.int64) for name in CONFIG["inputs"] if name in given]
 '''
 GREEDY = '''
@@ -32,7 +32,7 @@ def greedy(ids, most, *source):  # the most probable tokens after ids; past, the
     while len(written) < most and done < CONFIG["length"] and CONFIG.get("eos_token_id") not in written:
         now, ids = ids[: cache["reads"]], ids[cache["reads"] :]
         mask, places, done = (mask + [1] * len(now))[-cache["sees"] :], range(done, done + len(now)), done + len(now)
-        logits, *past = decode(*(np.array([each], np.int64) for each in (now, mask, places)), *past, *source)
+        logits, *past = decode(*(np.array([row], np.int64) for row in (now, mask, places)), *past, *source)
         if not ids:
             ids = [int(logits[0, -1].argmax())]
             written += ids
@@ -59,8 +59,8 @@ def classify(text):
     "outputs": '''
 
 def outputs(text):
-    found = load("model")(*read(text))[0][0]
-    return found * CONFIG.get("label_deviation", 1) + CONFIG.get("label_mean", 0)
+    logits = load("model")(*read(text))[0][0]
+    return logits * CONFIG.get("label_deviation", 1) + CONFIG.get("label_mean", 0)
 '''}
 """By what a model does: the functions after `read`. The last one takes a text."""
 CLOSING = '''

@@ -87,13 +87,14 @@ def test_what_a_format_does_not_do(subnet, capsys, arguments, says):
 
 @pytest.mark.parametrize(("name", "package", "extra"), [
     ("onnx", "onnxruntime", "onnx"), ("executorch", "executorch", "mobile"),
-    ("huggingface", "transformers", "huggingface"),
+    ("huggingface", "transformers", "huggingface"), ("gguf", "gguf", "gguf"),
 ])
 def test_a_package_that_is_missing(subnet, capsys, monkeypatch, name, package, extra):
     honest = importlib.util.find_spec
     hidden = lambda wanted, *rest: None if wanted == package else honest(wanted, *rest)  # noqa: E731
     monkeypatch.setattr("importlib.util.find_spec", hidden)
     monkeypatch.setattr("nas.stages.export.formats.huggingface.find_spec", hidden)
+    monkeypatch.setattr("nas.stages.export.formats.gguf.find_spec", hidden)
     says = refused(capsys, "export", "sub", "--format", name)
     assert f"{package} is not installed; run `pip install 'paretoformer[{extra}]'`" in says
     assert not (subnet.path / "exports").exists()

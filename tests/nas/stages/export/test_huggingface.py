@@ -20,7 +20,7 @@ from nas.stages.export.formats import huggingface
 from nas.stages.export.request import ExportRequest
 from nas.stages.export.run import run
 from nas.stages.export.shipment import Shipment
-from supernet import extract
+from supernet import Transformer, extract
 from tests import shipments
 from tests.parity import randomised
 
@@ -66,6 +66,19 @@ def used_alone(python: str, folder: Path) -> dict:
 def test_it_is_loaded_saved_and_used_without_this_project(tmp_path: Path) -> None:
     found = used_alone(sys.executable, tmp_path)
     assert all(found[family]["losses"][1] < found[family]["losses"][0] for family in shipments.SPACES)
+
+
+def test_the_tokenizer_is_loaded_without_a_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AutoTokenizer reads the model's config, which has code, and asks about it unless it is told."""
+    import transformers
+
+    subnet = shipments.ship(Transformer(shipments.space("lm").smallest(), seed=0), tmp_path / "subnet")
+    (folder := tmp_path / "made").mkdir()
+    huggingface.write(Shipment(subnet, 12, False), folder)
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("it asks"))
+    plain = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+    auto = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    assert plain(TEXT).input_ids == auto(TEXT).input_ids == [2, *shipments.tokenizer(40).encode(TEXT).ids]
 
 
 def until_end(ids: torch.Tensor) -> list[int]:
