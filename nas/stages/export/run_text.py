@@ -21,7 +21,8 @@ def read(text):  # the inputs of the model or its encoder, (1, n) each
     encoding = TOKENIZER.encode(text)
     if len(encoding) > CONFIG["length"]:
         sys.exit(f"the text has {{len(encoding)}} tokens; at most {{CONFIG['length']}} are allowed")
-    given = {{"input_ids": encoding.ids, "attention_mask": encoding.attention_mask, "token_type_ids": encoding.type_ids}}
+    ids, mask, types = encoding.ids, encoding.attention_mask, encoding.type_ids
+    given = {{"input_ids": ids, "attention_mask": mask, "token_type_ids": types}}
     return [np.array([given[name]], np.int64) for name in CONFIG["inputs"] if name in given]
 '''
 GREEDY = '''
