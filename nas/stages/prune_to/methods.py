@@ -74,33 +74,29 @@ def ordered(store: WeightStore, model: Transformer, groups: Sequence[AxisGroup],
     return OrderedModel(model.arch, store, groups, scores)
 
 
-class SmallerVersions(Sequence[SmallerVersion | None]):
+def smaller_versions(request: PruneToRequest, ranked: OrderedModel, priced: Priced) -> Iterator[SmallerVersion]:
     """The smaller versions of a model by a method, from large to small, the whole one first.
 
-    An architecture is built when it is read; None if there is no such, or a limit has no value for it.
+    Versions that contradict the rules of a kind, or lack a value of a limit, are left out.
     """
-
-    def __init__(self, request: PruneToRequest, ranked: OrderedModel, priced: Priced) -> None:
-        self.ranked, self.priced = ranked, priced
-        everything: Layers = {stack: range(len(layers)) for stack, layers in ranked.arch.stacks.items()}
-        if request.layers:
-            self.versions: list[tuple[Sizes, Layers]] = [({}, {**everything, **request.layers_of(ranked.arch)})]
-        elif request.way == "layers":
-            self.versions = [({}, layers) for layers in fewer_layers(ranked.arch)]
-        else:
-            method = {"uniform": uniform, "importance": by_importance}[request.way]
-            self.versions = [(sizes, everything) for sizes in method(ranked, priced)]
-
-    def __len__(self) -> int:
-        return len(self.versions)
-
-    def __getitem__(self, index: Any) -> Any:
-        """The candidate at a place."""
-        sizes, layers = self.versions[index]
+    for sizes, layers in _sizes_and_layers(request, ranked, priced):
+        arch = None
         with suppress(InputError):
-            arch = keep_layers(self.ranked.arch, layers) if not sizes else self.ranked.shrunk(sizes)
-            return SmallerVersion(arch, layers) if arch is not None and self.priced(arch) else None
-        return None
+            arch = ranked.shrunk(sizes) if sizes else keep_layers(ranked.arch, layers)
+        if arch is not None and priced(arch):
+            yield SmallerVersion(arch, layers)
+
+
+def _sizes_and_layers(request: PruneToRequest, ranked: OrderedModel,
+                      priced: Priced) -> Iterator[tuple[Sizes, Layers]]:
+    everything: Layers = {stack: range(len(layers)) for stack, layers in ranked.arch.stacks.items()}
+    if request.layers:
+        yield {}, {**everything, **request.layers_of(ranked.arch)}
+    elif request.method_name == "layers":
+        yield from (({}, layers) for layers in fewer_layers(ranked.arch))
+    else:
+        method = {"uniform": uniform, "importance": by_importance}[request.method_name]
+        yield from ((sizes, everything) for sizes in method(ranked, priced))
 
 
 def fewer_layers(arch: Architecture) -> Iterator[Layers]:

@@ -53,14 +53,14 @@ class PruneToRequest:
         list(self._listed_layers())
 
     @property
-    def way(self) -> str:
-        """The method."""
+    def method_name(self) -> str:
+        """The method, or its default."""
         return self.method or ("layers" if self.layers else "uniform")
 
     @property
     def scored_by(self) -> str:
         """The importance score."""
-        return self.score or ("taylor" if self.way == "importance" else "activation")
+        return self.score or ("taylor" if self.method_name == "importance" else "activation")
 
     @property
     def limits(self) -> tuple[Limit, ...]:

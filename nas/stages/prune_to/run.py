@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from nas.core.measures import Limit, devices_of
 from nas.core.pricing import Prices, device_costs, load_devices
 from nas.core.progress import StageProgress
 from nas.core.subnet import HistoryStep, Subnet, check_free, finite, write_subnet
-from nas.stages.prune_to.methods import OrderedModel, SmallerVersion, SmallerVersions, ordered
+from nas.stages.prune_to.methods import OrderedModel, SmallerVersion, ordered, smaller_versions
 from nas.stages.prune_to.request import PruneToRequest
 from nas.tasks.base import Prepared
 from search_spaces import Architecture, InputError
@@ -83,11 +82,11 @@ def run(request: PruneToRequest, progress: StageProgress) -> PruneToResult:
     if isinstance(model, Quantised):
         raise InputError(str(subnet.path), f"is already {model.how.scheme}, which must be the last step; use the model "
                                            "it was made from")
-    folder = request.out or _folder(subnet, request.way)
+    folder = request.out or _folder(subnet, request.method_name)
     check_free(folder)
     with progress.breakable():
         data = _Data.of(subnet)
-        if data is None and request.way != "layers":
+        if data is None and request.method_name != "layers":
             progress.note("note: the subnet has no data, so importance is the magnitude of weights")
         progress.status("ranking by importance ...")
         ranked = _ranked(request, model, data)
@@ -100,9 +99,9 @@ def run(request: PruneToRequest, progress: StageProgress) -> PruneToResult:
     return PruneToResult(subnet, after, list(zip(request.limits, values)), kept)
 
 
-def _folder(subnet: Subnet, way: str) -> Path:
+def _folder(subnet: Subnet, method: str) -> Path:
     parent = subnet.run().path / "subnets" if subnet.facts.run else subnet.path.resolve().parent
-    return parent / f"{subnet.path.resolve().name}-{way}"
+    return parent / f"{subnet.path.resolve().name}-{method}"
 
 
 def _prices(request: PruneToRequest, subnet: Subnet) -> Prices:
@@ -130,7 +129,7 @@ def _ranked(request: PruneToRequest, model: Transformer, data: _Data | None) -> 
     """The model with its channels in order; layers have no order."""
     store = WeightStore.of(model.arch).to(next(model.parameters()).dtype)
     fill(store, model)
-    if request.way == "layers":
+    if request.method_name == "layers":
         return OrderedModel(model.arch, store, (), {})
     groups, recipe = find_groups(model.arch).groups, data.recipe if data else Recipe(device="cpu")
     here = place(copy.deepcopy(model), recipe)
@@ -148,7 +147,10 @@ def _comparable(scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _choose(request: PruneToRequest, subnet: Subnet, ranked: OrderedModel,
             prices: Prices) -> tuple[SmallerVersion, list[float]]:
-    """The first candidate within all limits, and its values. Raises InputError if there is none."""
+    """The first version within all limits, and its values. Raises InputError if there is none.
+
+    Every version is tried in turn: latencies do not always fall with the size, so bisection could miss a larger one.
+    """
     measures = [limit.measure for limit in request.limits]
     on_devices = [measure for measure in measures if measure.device is not None]
 
@@ -159,35 +161,35 @@ def _choose(request: PruneToRequest, subnet: Subnet, ranked: OrderedModel,
             return False
         return True
 
-    listed = SmallerVersions(request, ranked, priced)
-    last = next((i for i in reversed(range(len(listed))) if listed[i] is not None), None)
-    if last is None:
-        raise InputError(str(subnet.path), f"cannot be made smaller by the method {request.way}")
-
-    def values(i: int) -> list[float] | None:
-        return None if listed[i] is None else prices.values(measures, [listed[i].arch])[0].tolist()
-
-    def holds(i: int) -> bool:
-        measured = values(i)
-        return measured is not None and all(limit.holds(value) for limit, value in zip(request.limits, measured))
-
-    if not holds(last):
-        raise _impossible(request, subnet, values(last) or [], last)
-    first = bisect_left(range(last), True, key=holds)  # costs fall along the list
-    if listed[first].arch == subnet.arch:
-        raise InputError(str(subnet.path), "is already within the limits; nothing to prune")
-    return listed[first], values(first) or []
+    tried: list[list[float]] = []
+    for version in smaller_versions(request, ranked, priced):
+        values = prices.values(measures, [version.arch])[0].tolist()
+        if _excess(request, values) <= 0:
+            if version.arch == subnet.arch:
+                raise InputError(str(subnet.path), "is already within the limits; nothing to prune")
+            return version, values
+        tried.append(values)
+    if not tried:
+        raise InputError(str(subnet.path), f"cannot be made smaller by the method {request.method_name}")
+    raise _impossible(request, subnet, min(tried, key=lambda values: _excess(request, values)), len(tried) == 1)
 
 
-def _impossible(request: PruneToRequest, subnet: Subnet, nearest: Sequence[float], last: int) -> InputError:
-    """Says the nearest value, and what to do where the profile is the reason."""
+def _excess(request: PruneToRequest, values: Sequence[float]) -> float:
+    """How far the worst value is above its limit; at most 0 if all limits hold."""
+    return max((limit.excess(value) for limit, value in zip(request.limits, values)), default=0.0)
+
+
+def _impossible(request: PruneToRequest, subnet: Subnet, nearest: Sequence[float],
+                alone: bool) -> InputError:
+    """Says the nearest value, and what to do where the profile is the reason: the model was the only version."""
     limit, value = max(zip(request.limits, nearest), key=lambda pair: pair[0].excess(pair[1]))
     bound = f"{limit.measure.name}={limit.measure.show_bound(value, above=False)}"
     if request.layers:
         return InputError(Option("max"), f"{limit} is not met with these layers: {bound}")
     few = f"; its profile has no smaller sizes: {_profile_around(subnet, limit.measure.device)}" if (
-        last == 0 and limit.measure.device and request.way != "layers") else ""
-    return InputError(Option("max"), f"{limit} cannot be met by the method {request.way}; the nearest is {bound}{few}")
+        alone and limit.measure.device and request.method_name != "layers") else ""
+    return InputError(Option("max"), f"{limit} cannot be met by the method {request.method_name}; the nearest is "
+                                     f"{bound}{few}")
 
 
 def kept_words(before: Architecture, after: SmallerVersion) -> dict[str, str]:
@@ -227,7 +229,8 @@ def _write(request: PruneToRequest, subnet: Subnet, model: Transformer, data: _D
                                             data.prepared, data.recipe, full=True)
     names = dict.fromkeys((*subnet.facts.costs, *(limit.measure.name for limit in request.limits)))
     costs, shares = device_costs(names, model.arch)
-    settings = {"method": request.way, **({"score": request.scored_by} if request.way != "layers" else {}),
+    score_used = {} if request.method_name == "layers" else {"score": request.scored_by}
+    settings = {"method": request.method_name, **score_used,
                 **({"max": ", ".join(map(str, request.limits))} if request.max else {}), **kept}
     step = HistoryStep(stage="prune", settings=settings, metrics=finite(metrics))
     facts = subnet.facts.then(step, key=model.arch.key, unmeasured_share=shares,

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from nas.api import extract, pareto
 from nas.core.costs import count_params
+from nas.core.measures import Measure
+from nas.core.pricing import Prices
 from nas.core.progress import StageProgress
 from nas.core.subnet import HistoryStep, Subnet, SubnetFacts, write_subnet
 from nas.stages.prune_to.request import METHODS, PruneToRequest
@@ -109,6 +114,28 @@ def test_chosen_layers_keep_their_weights(tmp_path: Path) -> None:
     assert after.path.name == "model-layers" and after.facts.made[-1].settings["decoder layers"] == "1 of 2"
     theirs = after.model().state_dict()
     assert theirs and all(torch.equal(tensor, model.state_dict()[name]) for name, tensor in theirs.items())
+
+
+def test_the_first_version_within_the_limit_is_taken_where_latencies_have_gaps(tmp_path: Path,
+                                                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = plain_lm().decoder
+    arch = replace(plain_lm(), decoder=tuple(replace(layers[0], mixer_slot=i, ffn_slot=i) for i in range(8)))
+    latency_ms = {8: 10.0, 7: 9.0, 6: 5.0, 4: 8.0, 3: 7.0, 2: 4.0, 1: 3.0}  # 5 layers were not profiled
+
+    def values(prices: Prices, measures: Sequence[Measure], archs: Sequence[Architecture]) -> np.ndarray:
+        depth = len(archs[0].decoder)
+        if depth not in latency_ms:
+            raise InputError("cpu", "no latency")
+        return np.array([[latency_ms[depth]] * len(measures)])
+
+    monkeypatch.setattr(Prices, "values", values)
+    monkeypatch.setattr("nas.stages.prune_to.run.load_devices", lambda names: {})
+    monkeypatch.setattr("nas.stages.prune_to.run.device_costs", lambda names, arch: ({}, {}))
+    subnet = imported(tmp_path / "model", Transformer(arch, seed=0))
+    result = run(PruneToRequest(str(subnet.path), ("latency:cpu=6ms",), "layers"), StageProgress())
+    assert len(result.after.arch.decoder) == 6 and [value for _, value in result.limits] == [5.0]
+    with pytest.raises(InputError, match="the nearest is latency:cpu=3"):
+        prune(subnet, "latency:cpu=2ms", method="layers", out=tmp_path / "other")
 
 
 @pytest.mark.parametrize(("wrong", "says"), [
