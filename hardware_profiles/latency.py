@@ -20,7 +20,7 @@ from hardware_profiles.provenance import ProfileWarning, changes
 from hardware_profiles.table import PriceRow, PriceTable, UnitWork
 from search_spaces.architecture import Architecture
 from search_spaces.block import BlockConfig
-from search_spaces.errors import Command, InputError
+from search_spaces.errors import Command, Fault, InputError
 from search_spaces.units import LENGTHS, Step, Unit, plan
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class LatencyModel:
         """The price of a unit. Raises InputError if it has none."""
         price = self.table.get((phase, unit))
         if price is None:
-            raise InputError(self.name, self._unknown(unit, phase))
+            raise self.unknown(unit, phase)
         return price
 
     def calibration(self, phase: str, arch: Architecture) -> Calibration:
@@ -174,14 +174,17 @@ class LatencyModel:
         if phase in self._whole:
             raise InputError(self.name, "was fitted on whole models; it has no latencies of single units")
 
-    def _unknown(self, unit: Unit, phase: str) -> str:
+    def unknown(self, unit: Unit, phase: str) -> InputError:
+        """The error of a unit without a price: the nearest one that has a price, and what to profile."""
         if not any(known == phase for known, _ in self.table):
-            return f"has no {phase} latencies; run {Command('profile', self.name, phase=phase)}"
+            remedy = f"run {Command('profile', self.name, phase=phase)}"
+            return InputError(self.name, [Fault("", f"has no {phase} latencies", remedy)])
         near = [str(other) for known, other in self.table
                 if known == phase and (other.role, other.block.kind) == (unit.role, unit.block.kind)]
         near.sort(key=lambda text: sum(a != b for a, b in zip(text.split(", "), str(unit).split(", "))))
         known = f"nearest {near[0]}" if near else f"no {unit.block.kind} was profiled"
-        return f"no {phase} latency for {unit}; {known}; run nas profile {self.name} with a space that contains it"
+        remedy = f"run {Command('profile', self.name)} with a space that contains it"
+        return InputError(self.name, [Fault("", f"no {phase} latency for {unit}; {known}", remedy)])
 
 
 def _regressors(whole: Mapping[str, Any]) -> dict[str, Regressor]:
@@ -295,7 +298,7 @@ class _Book:
     def _place(self, unit: Unit) -> int:
         position = self.index.get(unit)
         if position is None:
-            raise InputError(self.model.name, self.model._unknown(unit, self.phase))
+            raise self.model.unknown(unit, self.phase)
         return position
 
 

@@ -114,10 +114,22 @@ def with_references(text: str, option: Callable[[str], str] = lambda name: name,
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault: its key path and a sentence about it."""
+    """One fault.
+
+    Args:
+        key: its key path.
+        reason: a sentence about it.
+        remedy: what to do, where a caller may know better: the end of the sentence.
+    """
 
     key: str
-    message: str
+    reason: str
+    remedy: str = ""
+
+    @property
+    def message(self) -> str:
+        """The sentence with the remedy."""
+        return f"{self.reason}; {self.remedy}" if self.remedy else self.reason
 
     def __str__(self) -> str:
         text = f"{cut(self.key, MOST_SHOWN)}: {self.message}" if self.key else self.message

@@ -27,7 +27,7 @@ def load_prices(devices: Sequence[str], space: SearchSpace, run: RunDir) -> Pric
             try:
                 device.predict_many([space.smallest(), space.largest()], phase)
             except InputError as error:
-                reason = error.faults[0].message.split("; run ")[0]
+                reason = error.faults[0].reason
                 raise InputError(name, f"{reason}; run {Command('profile', name, space=str(run.path))}") from None
     return prices
 

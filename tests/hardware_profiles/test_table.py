@@ -103,7 +103,7 @@ def test_no_architectures_have_no_latencies() -> None:
 
 def test_a_unit_never_profiled_is_an_error_that_says_what_to_run() -> None:
     arch = samples("lm-small", 1)[0]
-    with pytest.raises(InputError, match="no prefill latency for .*; run nas profile mine"):
+    with pytest.raises(InputError, match=r"no prefill latency for .*; run profile\('mine'\)"):
         model("lm-tiny").predict(arch)
     with pytest.raises(InputError, match="has no decode latencies"):
         LatencyModel(model("lm-tiny").stored, PriceTable(rows(units_of("lm-tiny"))), "mine").predict(

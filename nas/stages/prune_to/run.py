@@ -114,7 +114,7 @@ def _prices(request: PruneToRequest, subnet: Subnet) -> Prices:
         except InputError as error:
             if measure.device is None:
                 raise
-            reason = error.faults[0].message.split("; run ")[0]
+            reason = error.faults[0].reason
             raise InputError(measure.device, f"{reason}; {_profile_around(subnet, measure.device)}") from None
     return prices
 
