@@ -21,6 +21,7 @@ class Entry(BaseModel):
         inputs: digest of everything that decides it.
         state: `again` if existing results must be archived first.
         output: folders of subnets that it made.
+        before: of a stage that has begun, the names of the run's subnets at its first start.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -29,6 +30,7 @@ class Entry(BaseModel):
     state: Literal["again", "begun", "done"]
     seconds: float = Field(0.0, ge=0, allow_inf_nan=False)
     output: tuple[str, ...] = ()
+    before: tuple[str, ...] | None = None
 
 
 class _File(BaseModel):

@@ -122,23 +122,31 @@ def run(path: str, first: str | None, dry: bool, progress: PipelineProgress) -> 
 
 
 def _do(step: PlannedStage, record: PipelineRecord, work: PipelineState) -> float:
-    """Run one stage; returns its seconds in this call. Results from before a kill are kept."""
+    """Run one stage; returns its seconds in this call."""
     name, start = step.stage.name, time.monotonic()
     known = record.get(name)
     if known is not None:
-        work.subnets[name] = known.output
+        work.subnets[name] = known.output or _left_behind(known, work)
         if step.does == "done":
             return 0.0
     if step.does == "run again":
         step.stage.undo(work)
         work.subnets.pop(name, None)
-    before = known.seconds if known is not None and step.does == "resume" else 0.0
-    record.put(name, Entry(inputs=step.inputs, state="begun", seconds=before))
+    begun = known if known is not None and step.does == "resume" else Entry(
+        inputs=step.inputs, state="begun", before=tuple(work.subnet_names()))
+    record.put(name, begun)
     try:
         paths = tuple(step.stage.do(work) or ())
     finally:
         seconds = time.monotonic() - start
-        record.put(name, Entry(inputs=step.inputs, state="begun", seconds=before + seconds))
+        record.put(name, begun.model_copy(update={"seconds": begun.seconds + seconds}))
     work.subnets[name] = paths
-    record.put(name, Entry(inputs=step.inputs, state="done", seconds=before + seconds, output=paths))
+    record.put(name, Entry(inputs=step.inputs, state="done", seconds=begun.seconds + seconds, output=paths))
     return seconds
+
+
+def _left_behind(entry: Entry, work: PipelineState) -> tuple[str, ...]:
+    """The subnets that a stage had made when it was killed; if it runs again with other settings, it archives them."""
+    if entry.before is None:
+        return ()
+    return tuple(str(work.run.path / "subnets" / name) for name in work.subnet_names() if name not in entry.before)

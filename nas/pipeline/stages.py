@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -54,6 +55,11 @@ class PipelineState:
     def run(self) -> RunDir:
         """The run's folder."""
         return RunDir(self.config.run)
+
+    def subnet_names(self) -> list[str]:
+        """The names of the run's subnets, without archived ones."""
+        names = (path.name for path in (self.run.path / "subnets").glob("[!.]*"))
+        return sorted(name for name in names if not re.search(r"-old-\d+$", name))
 
     @property
     def picked(self) -> tuple[str, ...]:

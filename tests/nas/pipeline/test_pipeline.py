@@ -19,6 +19,8 @@ from nas.core.run_dir import RunDir
 from nas.core.stopping import Stopped
 from nas.pipeline import stages
 from nas.pipeline.reading import parse_pipeline
+from nas.pipeline.record import PipelineRecord
+from nas.pipeline.run import PlannedStage, _do
 from nas.pipeline.stages import STAGES, after
 from tests.nas.runs import nas, refused
 from tests.nas.stages.profile.made_up import made_up_seconds
@@ -175,6 +177,31 @@ main()
         assert run(moment) == -signal.SIGKILL
     assert run("never/") == 0
     assert made() == wanted
+
+
+def test_what_a_killed_stage_has_made_is_archived_when_its_settings_change(config: Path) -> None:
+    work = stages.PipelineState(parse_pipeline(CONFIG, "p.yaml"))
+    folder = work.run.path / "subnets"
+    (folder / "of-the-user").mkdir(parents=True)
+
+    def planned(does: Any, inputs: str, last: str) -> PlannedStage:
+        def do(work: stages.PipelineState) -> list[str]:
+            for name in ("first", last):
+                (folder / name).mkdir()
+                if name == "killed":
+                    raise KeyboardInterrupt
+            return [str(folder / "first"), str(folder / last)]
+
+        undo = next(stage for stage in STAGES if stage.name == "extract").undo
+        return PlannedStage(stages.Stage("extract", do, undo=undo), inputs, does)
+
+    with pytest.raises(KeyboardInterrupt):
+        _do(planned("run", "a", "killed"), PipelineRecord(work.run.path), work)
+    record = PipelineRecord(work.run.path)
+    record.again(["extract"])
+    _do(planned("run again", "b", "second"), record, work)
+    assert work.subnet_names() == ["first", "of-the-user", "second"]
+    assert (folder / "first-old-1").is_dir() and (folder / "killed-old-1").is_dir()
 
 
 def test_ctrl_c_says_how_to_go_on(config: Path, capsys: Any, monkeypatch: Any) -> None:
