@@ -33,10 +33,12 @@ from nas.core.config import RunConfig
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir
 from nas.core.search_config import SearchConfig
+from nas.stages.search.evaluations import Evaluations
 from nas.stages.search.evaluator import Evaluation, Race
 from nas.stages.search.request import SearchCluster
 from nas.stages.search.search import Search
 from nas.stages.search.setup import SearchSetup
+from nas.stages.search.suggestions import Suggestions
 from nas.stages.train.run import begin
 from search_spaces import Architecture
 
@@ -74,7 +76,8 @@ def opened(run: RunDir, folder: Path, **settings: Any) -> Search:
     """A search of a copy of a run that has data and no weights."""
     copy = RunDir(str(shutil.copytree(run.path, folder / "run")))
     copy.weights_path.touch()
-    search = Search.open(SearchSetup(copy, SearchConfig(objectives=("loss", "params"), **settings)))
+    setup = SearchSetup(copy, SearchConfig(objectives=("loss", "params"), **settings))
+    search = Search(setup, Suggestions(setup), Evaluations.of(setup.run.path, setup.conditions()))
     search.record.start(search.n_trials)
     return search
 

@@ -72,11 +72,6 @@ class Budget:
         """Seconds of this call."""
         return time.monotonic() - self.start
 
-    @property
-    def left_s(self) -> float:
-        """Seconds that may still be used; never negative."""
-        return max(self.seconds - self.before_s - self.spent_s, 0.0)
-
     def earlier(self, phase: str) -> Collection[str] | None:
         """The names of the workloads to time where an earlier call chose them with at least this budget."""
         known = self.chosen.get(phase)

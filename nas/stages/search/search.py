@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from nas.core.search_config import CALIBRATED
 from nas.core.stopping import Stop, Stopped
 from nas.core.trials import is_feasible
-from nas.stages.search.calibration import LossCorrection, calibrate
+from nas.stages.search.calibration import LossCorrection
 from nas.stages.search.evaluations import Evaluations
 from nas.stages.search.evaluator import Evaluate, Evaluation, Race, replayed
 from nas.stages.search.record import SearchRecord
@@ -58,12 +58,6 @@ class Search:
         self._rivals = _Rivals([measure.maximise for measure in setup.cost_objectives])
         for trial in self.record.finished:
             self._add_rival(trial)
-
-    @classmethod
-    def open(cls, setup: SearchSetup) -> Search:
-        """The search of a setup, started or resumed."""
-        evaluations = Evaluations.of(setup.run.path, setup.conditions())
-        return cls(setup, Suggestions(setup), evaluations, calibrate(setup, evaluations, setup.evaluator))
 
     @property
     def done(self) -> int:

@@ -23,11 +23,13 @@ from nas.core.ray_nodes import NodeWarning
 from nas.core.run_dir import RunDir
 from nas.core.search_config import SearchConfig
 from nas.core.stopping import Stopped
+from nas.stages.search.evaluations import Evaluations
 from nas.stages.search.evaluator import Evaluation
 from nas.stages.search.ray_backend import run_on_ray
 from nas.stages.search.request import SearchCluster
 from nas.stages.search.search import Search
 from nas.stages.search.setup import SearchSetup
+from nas.stages.search.suggestions import Suggestions
 from search_spaces import InputError
 
 WHERE = SearchCluster("auto")
@@ -96,7 +98,8 @@ class Broken:
 
 def opened(trials, **settings):
     config = {"objectives": ("loss", "params"), "sampler": "random", "trials": trials, **settings}
-    search = Search.open(SearchSetup(RunDir.open("a"), SearchConfig(**config)))
+    setup = SearchSetup(RunDir.open("a"), SearchConfig(**config))
+    search = Search(setup, Suggestions(setup), Evaluations.of(setup.run.path, setup.conditions()))
     search.record.start(trials)
     return search
 
