@@ -26,8 +26,8 @@ from nas.core.subnet import HistoryStep, Subnet, SubnetFacts, write_subnet
 from nas.costs import count
 from nas.tasks.base import Prepared
 from supernet import Transformer, extract
+from supernet.inference import predict
 from supernet.train.recipe import Recipe
-from supernet.train.step import predict
 
 MODELS = "models"
 IMPORTED, SPACE, SUPERNET, SCRATCH = "imported", "space.yaml", "supernet", "scratch"

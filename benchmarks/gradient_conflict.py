@@ -28,8 +28,8 @@ from nas.tasks.base import Prepared
 from search_spaces.space.even import draw_even
 from supernet import Supernet
 from supernet.batch import Batch
+from supernet.inference import run_model
 from supernet.train.losses import label_loss, labelled
-from supernet.train.step import run_model
 from supernet.train.strategy import generator
 
 DEFAULTS: dict[str, Any] = {"strategy": "turns", "steps": 5000}

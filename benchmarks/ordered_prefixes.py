@@ -28,11 +28,11 @@ from search_spaces.files.loader import space_from_data
 from supernet import Supernet, Transformer
 from supernet.batch import Batch
 from supernet.filling import fill
+from supernet.inference import run_model
 from supernet.train.losses import label_loss, labelled
 from supernet.train.ordering.groups import find_groups
 from supernet.train.ordering.order import order, permute, permute_stored, sorted_order
 from supernet.train.ordering.scores import score_layers
-from supernet.train.step import run_model
 
 SHARES, SEEDS = (0.75, 0.5, 0.25), (0, 1, 2)
 SETTINGS = ("vocab_size", "context", "positions", "norm", "norm_eps", "placement", "bias", "n_classes", "n_types")

@@ -14,11 +14,12 @@ from nas.tasks.base import Prepared, Task
 from search_spaces import Architecture, InputError, SearchSpace
 from supernet import Supernet
 from supernet.batch import Batch
+from supernet.inference import predict
 from supernet.store import has_cores
 from supernet.train.checkpoint import load_tensors
 from supernet.train.fit import Evaluate, enough_memory
 from supernet.train.recipe import Recipe
-from supernet.train.step import Trainer, predict
+from supernet.train.step import Trainer
 
 
 def prepare(run: RunDir) -> Prepared:

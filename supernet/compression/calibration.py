@@ -12,7 +12,7 @@ from torch import Tensor
 from supernet.batch import Batch
 from supernet.compression.quantised import Quantised
 from supernet.compression.rounding import MOST
-from supernet.train.step import run_model
+from supernet.inference import run_model
 
 OUTSIDE = 1e-4
 """Share of a batch's values outside the scale, so that single outliers do not stretch it; averaged over batches.

@@ -18,8 +18,8 @@ from search_spaces.units import SUBLAYERS, plan
 from supernet.batch import Batch
 from supernet.compression.matrices import plain_model
 from supernet.declared import AttentionHeads
+from supernet.inference import run_model
 from supernet.train.losses import label_loss, labelled
-from supernet.train.step import run_model
 from supernet.transformer import Transformer
 
 Heads = Mapping[str, Sequence[int]]

@@ -1,4 +1,4 @@
-"""One training loop for supernets and plain models.
+"""One step of training, the same for supernets and plain models; the loop is `fit`.
 
 Everything random in a step (data, architectures, dropped layers, dropout) is a function of the seed and
 the step, so that the state of a training is its tensors and a few numbers: see `Trainer.tensors` and `Progress`.
@@ -22,6 +22,7 @@ from search_spaces.architecture import Architecture
 from search_spaces.errors import InputError
 from search_spaces.units import plan
 from supernet.batch import Batch, Split
+from supernet.inference import predict
 from supernet.room import check_room, tensor_bytes
 from supernet.supernet import Supernet
 from supernet.train.losses import label_loss, labelled, soft_loss, soft_targets
@@ -331,34 +332,3 @@ class Trainer:
 def adds_loss(arch: Architecture) -> bool:
     """Whether a block of an architecture has a loss of its own."""
     return any(kinds.get(step.unit.block.kind).adds_loss for step in plan(arch) if step.role != "norm")
-
-
-def predict(model: nn.Module, arch: Architecture, batch: Batch, recipe: Recipe,
-            outputs: Sequence[str] | None = None) -> Any:
-    """The logits of an architecture on a batch that is on the model's device, in the recipe's precision.
-
-    Args:
-        outputs: what to return instead, by name: see `Transformer.forward`.
-    """
-    with precision(recipe, batch.tokens.device):
-        return run_model(model, arch, batch, outputs)
-
-
-def precision(recipe: Recipe, device: torch.device) -> torch.autocast:
-    """The compute precision of a recipe on a device."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=in_bf16(recipe, device))
-
-
-def in_bf16(recipe: Recipe, device: torch.device) -> bool:
-    """Whether a recipe computes in bfloat16; a GPU that only emulates it would be slower than in float32."""
-    return recipe.precision == "bf16" or (recipe.precision == "auto" and device.type == "cuda" and
-                                          torch.cuda.is_bf16_supported(including_emulation=False))
-
-
-def run_model(model: nn.Module, arch: Architecture, batch: Batch, outputs: Sequence[str] | None = None) -> Any:
-    """The logits (or `outputs`) of an architecture on a batch, in the supernet or in its own plain model."""
-    inputs = (batch.tokens,) if batch.target is None else (batch.tokens, batch.target)
-    others = {"mask": batch.mask, "target_mask": batch.target_mask, "types": batch.types if arch.n_types > 1 else None}
-    if isinstance(model, Supernet):
-        return model(arch, *inputs, **others, outputs=outputs)
-    return model(*inputs, **others, arch=arch, outputs=outputs)

@@ -15,9 +15,10 @@ from search_spaces.architecture import Architecture
 from search_spaces.errors import InputError, Option
 from search_spaces.units import LENGTHS, plan
 from supernet.batch import Batch
+from supernet.inference import predict
 from supernet.train.losses import attention_loss, feature_loss, label_loss, labelled, precise, teacher_loss
 from supernet.train.recipe import Recipe
-from supernet.train.step import Lesson, Trainer, adds_loss, predict
+from supernet.train.step import Lesson, Trainer, adds_loss
 from supernet.train.theseus import Theseus, layer_ends
 from supernet.transformer import Transformer
 

@@ -16,8 +16,8 @@ from search_spaces.space.dimensions import Gene, PartSpace
 from search_spaces.space.search_space import SearchSpace
 from search_spaces.units import LENGTHS, SUBLAYERS, Step, plan, shared_layers
 from supernet.batch import Batch
+from supernet.inference import precision
 from supernet.train.recipe import Recipe
-from supernet.train.step import precision
 from supernet.train.strategy import generator
 from supernet.transformer import Transformer, run
 

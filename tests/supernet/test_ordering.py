@@ -10,10 +10,10 @@ from search_spaces.units import plan
 from supernet import Supernet, extract
 from supernet.batch import Batch
 from supernet.filling import fill
+from supernet.inference import run_model
 from supernet.train.opening import Opening, largest_first
 from supernet.train.ordering import order
 from supernet.train.ordering.groups import find_groups
-from supernet.train.step import run_model
 from supernet.train.strategy import make_strategy
 from tests.supernet.toys import LM, SEQ2SEQ, Rows, recipe, supernet_trainer
 

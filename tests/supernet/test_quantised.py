@@ -18,8 +18,9 @@ from supernet.compression.calibration import calibrate
 from supernet.compression.matrices import Reweighted, Weight, matrices
 from supernet.compression.quantised import DYNAMIC, STATIC, Quantisation, Quantised, dequantised, quantise
 from supernet.compression.rounding import Int8Matrix, to_int8
+from supernet.inference import run_model
 from supernet.pretrained import QUANTISATION, WEIGHTS, load_model, save_model, stored
-from supernet.train.step import Trainer, run_model
+from supernet.train.step import Trainer
 from tests.supernet.toys import LM, SEQ2SEQ, Rows, plain_trainer, recipe
 
 INT4 = Quantisation(scheme="int4", group=32)

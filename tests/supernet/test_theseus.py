@@ -8,7 +8,8 @@ import torch
 from search_spaces import InputError, load_space
 from search_spaces.units import SUBLAYERS, plan
 from supernet import Supernet, Transformer, extract
-from supernet.train.step import Trainer, run_model
+from supernet.inference import run_model
+from supernet.train.step import Trainer
 from supernet.train.strategy import Fixed
 from supernet.train.teaching import Teaching
 from supernet.train.theseus import Theseus, _Mixed, layer_ends, mixture, predecessor, take_frame

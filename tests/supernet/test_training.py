@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from search_spaces import InputError
 from supernet import Supernet, Transformer
 from supernet.batch import IGNORE, Batch
+from supernet.inference import in_bf16, run_model
 from supernet.train.optimiser import Optimisers
 from supernet.train.recipe import Recipe
-from supernet.train.step import Trainer, in_bf16, run_model
+from supernet.train.step import Trainer
 from supernet.train.strategy import Fixed
 from tests.supernet.toys import LM, SEQ2SEQ, Rows, plain_trainer, recipe, same, snapshot, supernet_trainer
 

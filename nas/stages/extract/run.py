@@ -32,8 +32,8 @@ from search_spaces.files.writing import delete
 from supernet import Supernet, Transformer
 from supernet import extract as cut_out
 from supernet.batch import Batch, Split
+from supernet.inference import run_model
 from supernet.train.checkpoint import newest_step
-from supernet.train.step import run_model
 
 TOLERANCE = 1e-5
 """Maximum difference between a subnet's outputs and the supernet's."""

@@ -8,8 +8,8 @@ from torch import nn
 from search_spaces import Architecture
 from supernet import Transformer
 from supernet.batch import Batch
+from supernet.inference import run_model
 from supernet.train.losses import label_loss, labelled
-from supernet.train.step import run_model
 
 
 def zero_cost(arch: Architecture, batch: Batch, seed: int) -> dict[str, float]:

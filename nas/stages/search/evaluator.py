@@ -14,9 +14,9 @@ from search_spaces import Architecture, InputError
 from search_spaces.errors import Option
 from supernet import Supernet
 from supernet.batch import Batch
+from supernet.inference import predict
 from supernet.train.fit import enough_memory
 from supernet.train.recipe import Recipe
-from supernet.train.step import predict
 
 TOKENS = {"cpu": 1024}
 """Tokens in a batch on a type of device, the fastest of benchmarks/evaluation_batch.py; elsewhere `MANY`."""

@@ -14,11 +14,11 @@ from search_spaces.errors import InputError
 from search_spaces.units import plan
 from supernet.batch import Batch
 from supernet.declared import Product, declared_matrices
+from supernet.inference import run_model
 from supernet.layout import TensorEntry
 from supernet.store import unit_entries
 from supernet.train.losses import label_loss, labelled
 from supernet.train.ordering.groups import WIDTH, AxisGroup
-from supernet.train.step import run_model
 from supernet.transformer import Transformer
 
 

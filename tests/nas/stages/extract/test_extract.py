@@ -18,7 +18,7 @@ from nas.core.run_dir import RunDir
 from nas.core.subnet import Subnet
 from nas.stages.extract import run as stage
 from supernet import Transformer
-from supernet.train.step import run_model
+from supernet.inference import run_model
 from tests.nas.families import TASKS, only
 from tests.nas.runs import nas, refused
 from tests.nas.stages.search.made_up import write_profile

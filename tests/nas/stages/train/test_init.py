@@ -11,7 +11,7 @@ from nas.core.run_dir import RunDir
 from nas.stages.train.init import load_init, teaches
 from nas.stages.train.training import make_trainer
 from supernet import Transformer, extract
-from supernet.train.step import run_model
+from supernet.inference import run_model
 from tests.nas.runs import LIVELY, SPACE, interrupted, nas, options, refused, started, state
 from tests.nas.subnets import write_extracted
 

@@ -20,7 +20,7 @@ from nas.tasks.tokenizer import EOS, encode
 from nas.tasks.translation import as_read
 from supernet.batch import Batch
 from supernet.generation import Writer
-from supernet.train.step import run_model
+from supernet.inference import run_model
 from tests.nas.runs import nas, refused
 
 CONTEXT = 8
