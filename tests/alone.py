@@ -5,8 +5,8 @@
 
 Exports small models of every family with this interpreter, runs them with the other one, and compares with what
 `nas generate`, `nas classify` and `nas translate` answer. Packages of the other environment: `onnxruntime`,
-`executorch` or `torch`, with numpy and tokenizers; for `huggingface` transformers, torch and accelerate. Prints a line
-for each interpreter.
+`executorch` and torch, or torch alone, with numpy and tokenizers; for `huggingface` transformers, torch and accelerate.
+Prints a line for each interpreter.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
             facts.append(xnnpack.compile(program.module, program.example, str(folder / f"{program.name}{SUFFIX}"),
                                          options))
     write_program_folder(shipment, folder, True, start_of(shipment, LEAST_PAST),
-                         "executorch (which brings torch), numpy and tokenizers", IMPORTS, LOAD)
+                         "executorch, torch, numpy and tokenizers", IMPORTS, LOAD)
     return facts[0]
 
 
