@@ -279,7 +279,8 @@ def export(
         "--format", metavar="FORMAT", show_default=False, help="The format.")],
     int8: Annotated[bool, typer.Option("--int8", help="Quantise to int8; checked by the validation loss.")] = False,
     out: Annotated[str | None, typer.Option("--out", metavar="DIR", show_default=False,
-                                            help="Output folder; default SUBNET/exports/FORMAT, or FORMAT-int8 with --int8.")] = None,
+                                            help="Output folder; default SUBNET/exports/FORMAT, or FORMAT-int8 with "
+                                                 "--int8.")] = None,
     length: Annotated[int | None, typer.Option(
         "--length", metavar="N", min=1, show_default=False,
         help="Sequence length, for formats that fix it (executorch); default: the context.")] = None,
