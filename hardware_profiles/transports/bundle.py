@@ -12,7 +12,7 @@ from hardware_profiles import transports
 from hardware_profiles.transports._base import Base, Job, Sink, Stop, TransportSettings, Waiting, safe_name
 from hardware_profiles.transports._rounds import check_rounds, parse_lines
 from search_spaces.errors import InputError
-from search_spaces.files.reading import read_bytes, text_of
+from search_spaces.files.reading import complete_lines, read_bytes, text_of
 
 README = """\
 Timing of {n} models for {device}
@@ -89,8 +89,7 @@ class BundleTransport(Base):
         path = self.results(job)
         where = str(path)
         remedy = "copy it from the device again"
-        data = read_bytes(path, remedy)
-        text = text_of(data[: data.rfind(b"\n") + 1], where, remedy)  # the last line may be incomplete
+        text = text_of(complete_lines(read_bytes(path, remedy)), where, remedy)
         lines = list(parse_lines(text.splitlines(), where))
         jobs = {str(line.get("job")) for line in lines if "versions" in line}
         if jobs != {job.key}:

@@ -25,7 +25,7 @@ from pydantic import BaseModel, Field
 from nas.core.measures import Measure
 from search_spaces import InputError, SearchSpace
 from search_spaces.errors import Command, Option, shown
-from search_spaces.files.reading import checked, read_bytes, read_json_lines
+from search_spaces.files.reading import checked, complete_lines, read_bytes, read_json_lines
 
 NAME = "search"
 """Of the study in its journal."""
@@ -75,7 +75,8 @@ class Study:
         self.path, self.distributions = path, dict(distributions)
         directions = [StudyDirection.MAXIMIZE if more else StudyDirection.MINIMIZE for more in maximise]
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        cut_back(path)
+        remove_incomplete_line(path)
+        path.with_name(path.name + ".lock").unlink(missing_ok=True)  # of a killed process: a run has one search at once
         self._disk = _open(path, directions)
         if self._disk.metric_names is None:
             with warnings.catch_warnings():
@@ -154,21 +155,20 @@ def read_trials(path: Path, objectives: Sequence[Measure], space: SearchSpace) -
     if not path.is_file():
         raise InputError(str(path.parent), f"has not been searched; run {Command('search', path.parent.name)}")
     with tempfile.TemporaryDirectory() as folder:
-        content, copy = read_bytes(path, REMEDY), Path(folder, path.name)
-        copy.write_bytes(content[: content.rfind(b"\n") + 1])
+        copy = Path(folder, path.name)
+        copy.write_bytes(complete_lines(read_bytes(path, REMEDY)))
         return open_study(copy, objectives, space).finished
 
 
-def cut_back(path: Path) -> None:
-    """Remove an incomplete last line from a journal; Optuna could not append after it."""
+def remove_incomplete_line(path: Path) -> None:
+    """Remove an incomplete last line from an append-only file, if there is one: nothing could be appended after it."""
     if not path.is_file():
         return
-    path.with_name(path.name + ".lock").unlink(missing_ok=True)  # of a process that was killed
     with path.open("rb+") as file:
         content = file.read()
-        whole = content.rfind(b"\n") + 1
-        if whole != len(content):
-            file.truncate(whole)
+        n_bytes = len(complete_lines(content))
+        if n_bytes != len(content):
+            file.truncate(n_bytes)
             os.fsync(file.fileno())
 
 

@@ -103,10 +103,14 @@ def json_lines(text: str, where: str, remedy: str = "") -> Iterator[tuple[int, d
             yield number, table(parse_json(line, place, remedy), place, remedy)
 
 
+def complete_lines(data: bytes) -> bytes:
+    """The lines of an append-only file without an incomplete last one, which a killed process leaves."""
+    return data[: data.rfind(b"\n") + 1]
+
+
 def read_json_lines(path: Path, remedy: str = "") -> Iterator[tuple[int, dict[str, Any]]]:
-    """The lines of an append-only file; an incomplete last line, left by a killed process, is ignored."""
-    data = read_bytes(path, remedy)
-    return json_lines(text_of(data[: data.rfind(b"\n") + 1], str(path), remedy), str(path), remedy)
+    """The complete lines of an append-only file."""
+    return json_lines(text_of(complete_lines(read_bytes(path, remedy)), str(path), remedy), str(path), remedy)
 
 
 def read_yaml(path: Path, remedy: str = "") -> Any:

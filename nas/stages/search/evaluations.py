@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from nas.core.study import cut_back
+from nas.core.study import remove_incomplete_line
 from nas.stages.search.evaluator import Evaluation
 from search_spaces import InputError
 from search_spaces.files.reading import checked, read_json_lines
@@ -38,7 +38,7 @@ class Evaluations:
     def __init__(self, path: Path, conditions: dict[str, Any]) -> None:
         self.path = path
         self._known: dict[str, Evaluation] = {}
-        cut_back(path)
+        remove_incomplete_line(path)
         head = {"schema_version": SCHEMA_VERSION, **conditions}
         if path.is_file() and path.stat().st_size:
             self._read(head)
