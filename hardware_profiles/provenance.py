@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hardware_profiles import protocol as measure
-from hardware_profiles import runtimes, transports
+from hardware_profiles import protocol, runtimes, transports
 from hardware_profiles.device import Device, load_profile, shipped_devices
 from hardware_profiles.profile import Stored, differences
 
@@ -16,7 +15,7 @@ def provenance(device: Device) -> dict[str, str]:
     """Versions and processor of a measurement made now; empty for a device that is not this machine."""
     if not transports.get(device.transport["kind"]).TRANSPORT.HERE:
         return {}
-    return {**runtimes.get(device.runtime).versions(), "cpu": measure.machine()["cpu"]}
+    return {**runtimes.get(device.runtime).versions(), "cpu": protocol.machine()["cpu"]}
 
 
 def today(device: Device) -> dict[str, str]:

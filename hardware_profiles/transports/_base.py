@@ -25,8 +25,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo
 
-from hardware_profiles import protocol as measure
-from hardware_profiles import runtimes
+from hardware_profiles import protocol, runtimes
+from hardware_profiles.protocol import Protocol
 from search_spaces.errors import InputError
 
 Sink = Callable[[dict[str, Any]], None]
@@ -79,7 +79,7 @@ class Job:
     options: Mapping[str, Any]
     models: Sequence[Model]
     reference: str
-    protocol: measure.Protocol = measure.Protocol()
+    protocol: Protocol = Protocol()
     before: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
     memory_of: str | None = None
 
@@ -91,7 +91,7 @@ class Job:
         rounds may change between two calls. So may the bytes of the models: two compilations of one workload need not
         be equal.
         """
-        data = {"schema_version": measure.SCHEMA_VERSION, "runtime": self.runtime, "options": dict(self.options),
+        data = {"schema_version": protocol.SCHEMA_VERSION, "runtime": self.runtime, "options": dict(self.options),
                 "seed": self.protocol.seed,
                 "reference": self.reference, "memory_of": self.memory_of,
                 "workloads": sorted((model.name, [dict(one) for one in model.inputs]) for model in self.models)}
@@ -101,7 +101,7 @@ class Job:
     def done(self) -> bool:
         """Whether the earlier rounds are enough."""
         names = [model.name for model in self.models]
-        return not self.memory_of and not measure.due(names, self.reference, self.protocol, list(self.before))
+        return not self.memory_of and not protocol.due(names, self.reference, self.protocol, list(self.before))
 
     def files(self) -> list[str]:
         """The files that the device needs after `write`, as paths in the folder, including files next to a model.
@@ -122,13 +122,13 @@ class Job:
         Args:
             results: the file the device writes its lines to; without one it prints them.
         """
-        data = {"schema_version": measure.SCHEMA_VERSION, "key": self.key, "options": dict(self.options),
+        data = {"schema_version": protocol.SCHEMA_VERSION, "key": self.key, "options": dict(self.options),
                 "reference": self.reference, "protocol": self.protocol._asdict(), "before": list(self.before),
                 "memory_of": self.memory_of, "results": results,
                 "workloads": [{"name": model.name, "file": model.file, "inputs": list(model.inputs)}
                               for model in self.models]}
         (self.folder / "job.json").write_text(json.dumps(data), "utf-8")
-        shutil.copyfile(str(measure.__file__), self.folder / "measure.py")
+        shutil.copyfile(str(protocol.__file__), self.folder / "measure.py")
         shutil.copyfile(str(runtimes.get(self.runtime).__file__), self.folder / "runtime.py")
 
 

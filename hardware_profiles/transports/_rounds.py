@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from hardware_profiles import protocol as measure
+from hardware_profiles import protocol
 from search_spaces.errors import InputError
 from search_spaces.files.reading import parse_json, table
 
@@ -89,7 +89,7 @@ def check_rounds(lines: Iterable[Mapping[str, Any]], reference: str, device_name
         if not any(name == reference for name, _ in line["seconds"]):
             raise InputError(device_name, f"round {line['round']} has no time of the reference {reference}; delete the "
                                           "file; its rounds are measured again")
-    ms = [timing.ms for timing in measure.summarise(rounds, reference).values()]
+    ms = [timing.ms for timing in protocol.summarise(rounds, reference).values()]
     samples = {seconds for line in rounds for _, seconds in line["seconds"]}
     if len(ms) < 2:
         return

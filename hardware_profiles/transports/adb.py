@@ -18,8 +18,7 @@ from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from hardware_profiles import protocol as measure
-from hardware_profiles import transports
+from hardware_profiles import protocol, transports
 from hardware_profiles.transports._adb_client import Adb
 from hardware_profiles.transports._base import Base, Job, Model, Sink, Stop, TransportSettings, is_stored
 from hardware_profiles.transports._files import digest
@@ -127,7 +126,7 @@ class AdbTransport(Base):
         here = client.listed(self.settings.folder)
         program = self._push(client, runner, here)
         client.shell(["chmod", "755", program])
-        sink({"schema_version": measure.SCHEMA_VERSION, "job": job.key, "machine": self._machine(client),
+        sink({"schema_version": protocol.SCHEMA_VERSION, "job": job.key, "machine": self._machine(client),
               "versions": {"runner": digest(runner)[:16], "repeats": str(self.settings.repeats)}})
         runs = {model.name: self._timed(client, program, model, job, here) for model in job.models}
         finished = list(job.before)
@@ -136,7 +135,7 @@ class AdbTransport(Base):
             finished.append(line)
             sink(line)
 
-        measure.rounds(runs, job.reference, job.protocol, emit, job.before, stop, cold=True)
+        protocol.rounds(runs, job.reference, job.protocol, emit, job.before, stop, cold=True)
         check_rounds(finished, job.reference, self.device_name)
 
     def _client(self) -> Adb:
@@ -159,7 +158,7 @@ class AdbTransport(Base):
         """A function that starts the runner once and returns the seconds of one execution."""
         inputs = []
         if any("{inputs}" in word for word in self.settings.command):
-            for array in measure.random_inputs(model.inputs):
+            for array in protocol.random_inputs(model.inputs):
                 with tempfile.NamedTemporaryFile(suffix=".bin") as file:
                     file.write(array.tobytes())
                     file.flush()

@@ -6,8 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from hardware_profiles import protocol as measure
-from hardware_profiles import runtimes
+from hardware_profiles import protocol, runtimes
 from hardware_profiles.transports._base import Base, Job, Sink, Stop, TransportSettings
 from hardware_profiles.transports._process import LEASE_S, stream
 from hardware_profiles.transports._rounds import parse_line
@@ -29,7 +28,7 @@ def command(folder: Path, runtime: str) -> list[str]:
     working directory, nor the copies of `measure.py` and the runtime.
     """
     paths = [path for path in sys.path if os.path.isabs(path) and Path(path).resolve() != folder.resolve()]
-    return [sys.executable, "-I", "-c", _START, "\n".join(paths), str(Path(str(measure.__file__)).absolute()), ".",
+    return [sys.executable, "-I", "-c", _START, "\n".join(paths), str(Path(str(protocol.__file__)).absolute()), ".",
             "--lease", str(LEASE_S), "--runtime", str(Path(str(runtimes.get(runtime).__file__)).absolute())]
 
 
@@ -51,7 +50,7 @@ class LocalTransport(Base):
         job.write()
         ended = stream(command(job.folder, job.runtime), lambda text: sink(parse_line(text, self.device_name)), stop,
                        cwd=job.folder)
-        if ended.code == measure.LEASE_ENDED and not ended.stopped:
+        if ended.code == protocol.LEASE_ENDED and not ended.stopped:
             raise self.cut("this process was suspended during the measurement")
         if ended.code and not ended.stopped:
             raise InputError(self.device_name, f"the runner ended with code {ended.code}: {ended.message}")

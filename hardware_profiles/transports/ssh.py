@@ -14,8 +14,7 @@ from typing import IO, Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from hardware_profiles import protocol as measure
-from hardware_profiles import runtimes
+from hardware_profiles import protocol, runtimes
 from hardware_profiles.transports._base import Base, Job, Sink, Stop, TransportSettings, is_stored
 from hardware_profiles.transports._files import archive, as_file, digest
 from hardware_profiles.transports._process import LEASE_S, stream
@@ -144,7 +143,7 @@ class SshTransport(Base):
 
     def _explain(self, code: int, errors: tuple[str, ...], started: bool) -> InputError:
         reason = meaning(self.settings, code, errors)
-        if reason is None or code == measure.LEASE_ENDED or (started and code == OWN_ERROR):
+        if reason is None or code == protocol.LEASE_ENDED or (started and code == OWN_ERROR):
             return self.cut(errors[-1].strip() if errors else "ssh printed nothing")
         return self._refuse(reason)
 

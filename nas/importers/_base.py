@@ -159,6 +159,7 @@ class Importer:
             calls it compares. May raise NotExpressibleError or KeyError for architectures of another kind.
         zeros: by the names of tensors that mean nothing where all are zero, their shape in a model.
         help: one line for the reference.
+        private_fields: fields of a written config that only `read` knows; exports leave them out.
     """
 
     name: str
@@ -167,6 +168,7 @@ class Importer:
     write: Callable[[Architecture, str], dict[str, Any]]
     zeros: Mapping[str, Callable[[Architecture], tuple[int, ...]]] = field(default_factory=dict)
     help: str = ""
+    private_fields: tuple[str, ...] = ()
 
 
 def same(ours: str, theirs: str, *names: str) -> list[Link]:

@@ -95,4 +95,5 @@ def write(arch: Architecture, model_type: str) -> dict[str, Any]:
 
 
 IMPORTER = Importer(name="bart", model_types={"bart": "BART", "marian": "Marian, OPUS-MT"}, read=read, write=write,
-                    zeros={WORD_BIAS: lambda arch: (1, arch.vocab_size)}, help="BART, Marian, OPUS-MT")
+                    zeros={WORD_BIAS: lambda arch: (1, arch.vocab_size)}, help="BART, Marian, OPUS-MT",
+                    private_fields=("word_bias",))

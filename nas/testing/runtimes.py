@@ -17,8 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hardware_profiles import protocol as measure
-from hardware_profiles import runtimes
+from hardware_profiles import protocol, runtimes
 from search_spaces import InputError, load_space
 from search_spaces.units import SUBLAYERS, Unit, plan
 from supernet.build import build_unit, fresh
@@ -85,9 +84,9 @@ from pathlib import Path
 spec = importlib.util.spec_from_file_location("measure", "measure.py")
 measure = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(measure)
-runtime = measure.load_module(Path("runtime.py"))
+runtime = protocol.load_module(Path("runtime.py"))
 described = [{"dtype": "float32", "shape": %s}]
-run = runtime.load(sys.argv[1], measure.random_inputs(described), {"threads": 2, "precision": "fp32"})
+run = runtime.load(sys.argv[1], protocol.random_inputs(described), {"threads": 2, "precision": "fp32"})
 assert run() > 0 and runtime.versions()
 """
 
@@ -160,7 +159,7 @@ class RuntimeContract:
     def test_it_runs_alone_on_a_device(self, tmp_path: Path) -> None:
         runtime, options = self.usable(compiles=True), {"threads": 2, "precision": "fp32"}
         model = f"model{runtime.SUFFIX}"
-        shutil.copyfile(measure.__file__, tmp_path / "measure.py")
+        shutil.copyfile(protocol.__file__, tmp_path / "measure.py")
         shutil.copyfile(runtime.__file__, tmp_path / "runtime.py")
         runtime.compile(nn.Linear(4, 4).eval(), (torch.randn(2, 4),), str(tmp_path / model), options)
         done = subprocess.run([sys.executable, "-I", "-c", ALONE % "[2, 4]", model], cwd=tmp_path, env={},

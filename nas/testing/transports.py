@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import ValidationError
 
-from hardware_profiles import protocol as measure
 from hardware_profiles import runtimes, transports
+from hardware_profiles.protocol import Protocol, summarise
 from hardware_profiles.transports import Base, Job, Model, TransportSettings
 from nas.testing import standin_runtime
 from search_spaces import InputError
@@ -32,7 +32,7 @@ def make_job(folder: Path, seconds: dict[str, Any] = SECONDS, **changes: Any) ->
     for i, (name, value) in enumerate(seconds.items()):
         (folder / "models" / f"m{i}.txt").write_text(str(value))
         models.append(Model(name, f"models/m{i}.txt", INPUTS))
-    protocol = measure.Protocol(least_rounds=3, most_rounds=3)._replace(**changes.pop("protocol", {}))
+    protocol = Protocol(least_rounds=3, most_rounds=3)._replace(**changes.pop("protocol", {}))
     return Job(folder, "standin", {"threads": 1, "precision": "fp32"}, models, next(iter(seconds)), protocol, **changes)
 
 
@@ -121,7 +121,7 @@ class TransportContract:
         for line in rounds:
             names = [name for name, _ in line["seconds"]]
             assert set(names) == set(SECONDS) and names[0] == names[-1] == "reference"
-        timings = measure.summarise(rounds, job.reference)
+        timings = summarise(rounds, job.reference)
         assert timings["reference"].ms < timings["short"].ms < timings["long"].ms
         assert timings["short"].ms == pytest.approx(2.0, rel=0.2)
 

@@ -100,7 +100,7 @@ def squared_error(predicted: Tensor, wanted: Tensor) -> Tensor:
     return F.mse_loss(predicted, wanted.detach().to(predicted.dtype), reduction="sum")
 
 
-def feature_loss(student: Tensor, teacher: Tensor, mask: Tensor | None) -> Tensor:
+def relative_feature_error(student: Tensor, teacher: Tensor, mask: Tensor | None) -> Tensor:
     """The mean squared difference of (batch, n, width) features of the real tokens, over the teacher's mean square.
 
     So it is a relative error, comparable between models and layers with features of different scale.

@@ -15,7 +15,7 @@ from supernet.train.recipe import Recipe
 from supernet.train.step import Trainer
 from supernet.train.strategy import LargestFirst, Strategy
 
-CALIBRATION_BATCHES = 8
+IMPORTANCE_BATCHES = 8
 
 
 def opens_at(recipe: Recipe) -> int:
@@ -23,9 +23,9 @@ def opens_at(recipe: Recipe) -> int:
     return max(round(recipe.order_at * recipe.steps), 1) if recipe.order_at else 0
 
 
-def calibration(data: Split, recipe: Recipe, device: torch.device) -> list[Batch]:
+def importance_batches(data: Split, recipe: Recipe, device: torch.device) -> list[Batch]:
     """The batches that importance is measured on: the first ones of the training data, whatever was trained."""
-    return [data.batch(i, recipe.batch_size, recipe.seed).to(device) for i in range(CALIBRATION_BATCHES)]
+    return [data.batch(i, recipe.batch_size, recipe.seed).to(device) for i in range(IMPORTANCE_BATCHES)]
 
 
 def largest_first(strategy: Strategy, net: Supernet, recipe: Recipe) -> Strategy:
@@ -46,7 +46,8 @@ class Opening:
     def __call__(self, trainer: Trainer) -> None:
         if trainer.progress.step != self.step or not isinstance(trainer.model, Supernet):
             return
-        order(trainer.model, calibration(trainer.data, trainer.recipe, trainer.device), trainer.recipe.order_score,
+        batches = importance_batches(trainer.data, trainer.recipe, trainer.device)
+        order(trainer.model, batches, trainer.recipe.order_score,
               apply=lambda name, axis, span, entries: permute_state(trainer, name, axis, span, entries))
 
 

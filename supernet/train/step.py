@@ -97,8 +97,8 @@ class SoftTeacher(Protocol):
     def tell(self, batch: Batch, recipe: Recipe, outputs: Sequence[str]) -> dict[str, Any]:
         """What it makes of a batch, by the names of `Transformer.forward`."""
 
-    def feature_loss(self, arch: Architecture, mine: Sequence[Tensor], theirs: Sequence[Tensor],
-                     batch: Batch) -> Tensor:
+    def cosine_feature_loss(self, arch: Architecture, mine: Sequence[Tensor], theirs: Sequence[Tensor],
+                            batch: Batch) -> Tensor:
         """How far the hidden states of an architecture are from its own."""
 
 
@@ -218,7 +218,7 @@ class Trainer:
         """What blocks of an architecture, and a teacher's hidden states, add to its mean loss."""
         added: Tensor | float = predicted.get("aux_loss", 0.0)
         if "features" in from_teacher and self.teacher is not None:
-            loss = self.teacher.feature_loss(arch, predicted["features"], from_teacher["features"], batch)
+            loss = self.teacher.cosine_feature_loss(arch, predicted["features"], from_teacher["features"], batch)
             added = added + self.recipe.distill_features * loss
         return added
 

@@ -16,7 +16,7 @@ from search_spaces.errors import InputError, Option
 from search_spaces.units import LENGTHS, plan
 from supernet.batch import Batch
 from supernet.inference import predict
-from supernet.train.losses import attention_loss, feature_loss, label_loss, labelled, precise, teacher_loss
+from supernet.train.losses import attention_loss, label_loss, labelled, precise, relative_feature_error, teacher_loss
 from supernet.train.recipe import Recipe
 from supernet.train.step import Lesson, Trainer, adds_loss
 from supernet.train.theseus import Theseus, layer_ends
@@ -75,8 +75,8 @@ class Teacher:
             self.known[key] = predict(self.model, self.model.arch, batch, recipe)
         return {"logits": self.known[key]}
 
-    def feature_loss(self, arch: Architecture, mine: Sequence[Tensor], theirs: Sequence[Tensor],
-                     batch: Batch) -> Tensor:
+    def cosine_feature_loss(self, arch: Architecture, mine: Sequence[Tensor], theirs: Sequence[Tensor],
+                            batch: Batch) -> Tensor:
         """The mean 1 - cos of hidden states after matching layers, over real tokens.
 
         Slices of a store are prefixes, so the channels of a narrower model are the first ones of this model. Norms
@@ -183,7 +183,8 @@ class Teaching(Lesson):
         """The mean over the layers; projections run in the precision of weights, not of the forward pass."""
         maps = self.projections or [nn.Identity()] * len(self.pairs)
         return torch.stack([
-            feature_loss(project(precise(mine[pair.student])), theirs[pair.teacher], mask_of(batch, pair.stack))
+            relative_feature_error(project(precise(mine[pair.student])), theirs[pair.teacher],
+                                   mask_of(batch, pair.stack))
             for pair, project in zip(self.pairs, maps)]).mean()
 
     def _attention(self, mine: Sequence[Sequence[Tensor]], theirs: Sequence[Sequence[Tensor]], batch: Batch) -> Tensor:

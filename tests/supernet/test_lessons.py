@@ -12,7 +12,7 @@ from search_spaces.files.loader import space_from_text
 from supernet import Supernet, Transformer, extract
 from supernet.batch import IGNORE, Batch
 from supernet.filling import fill
-from supernet.train.losses import attention_loss, feature_loss, teacher_loss
+from supernet.train.losses import attention_loss, relative_feature_error, teacher_loss
 from supernet.train.ordering import order
 from supernet.train.step import Trainer
 from supernet.train.strategy import Fixed
@@ -119,7 +119,7 @@ class TestFormulas:
         places = [(i, j, k) for i in range(3) for j in range(4) for k in range(5) if mask is None or mask[i, j]]
         missing = sum(float(student[place] - teacher[place]) ** 2 for place in places)
         wanted = missing / sum(float(teacher[place]) ** 2 for place in places)
-        assert float(feature_loss(student, teacher, mask)) == pytest.approx(wanted, rel=1e-5)
+        assert float(relative_feature_error(student, teacher, mask)) == pytest.approx(wanted, rel=1e-5)
 
     @pytest.mark.parametrize("heads", [2, 3])
     @pytest.mark.parametrize("padded", [False, True])
@@ -155,7 +155,7 @@ class TestFormulas:
         n, pairs = int(counts.sum()), layer_pairs(student.arch, lesson.teacher.model.arch)
         masks = [batch.mask if pair.stack == "encoder" else batch.target_mask for pair in pairs]
         maps = lesson.projections or [lambda x: x] * len(pairs)
-        one = [feature_loss(project(mine["features"][pair.student]), theirs["features"][pair.teacher], mask)
+        one = [relative_feature_error(project(mine["features"][pair.student]), theirs["features"][pair.teacher], mask)
                for pair, mask, project in zip(pairs, masks, maps)]
         assert float(features) == pytest.approx(n * float(sum(one)) / len(one), rel=1e-5)
         two = [attention_loss(a, b, mask) for pair, mask in zip(pairs, masks)

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hardware_profiles import protocol as measure
 from hardware_profiles import runtimes, transports
 from hardware_profiles.device import Device
 from hardware_profiles.profile import Conditions
+from hardware_profiles.protocol import Protocol, Run, Timing, machine, summarise
+from hardware_profiles.protocol import rounds as run_rounds
 from hardware_profiles.provenance import provenance
 from hardware_profiles.transports import Job, check_rounds, check_stored
 from nas.core.progress import ProgressTask, StageProgress
@@ -57,7 +58,7 @@ class Bench:
             raise InputError(self.device.name, f"the runtime {self.device.runtime} cannot be used here: {why}")
         self.transport = transports.make(self.device.transport, self.device.name)
         self.reached = False
-        self.live: dict[str, measure.Run] = {}
+        self.live: dict[str, Run] = {}
         self.compiled: dict[str, Compiled] = {}
         self.took_s: list[float] = []
         self.first_s: list[float] = []
@@ -152,7 +153,7 @@ class Bench:
 
     def time(self, workloads: Sequence[Workload], reference: Workload, budget_s: float,
              purpose: str, often: Mapping[str, int] | None = None,
-             late_rounds: int | None = None) -> dict[str, measure.Timing]:
+             late_rounds: int | None = None) -> dict[str, Timing]:
         """The timing of every workload, by name. All have to be prepared.
 
         Args:
@@ -167,7 +168,7 @@ class Bench:
         """
         everything = list(dict.fromkeys((reference, *workloads)))
         timing = self.device.timing
-        protocol = measure.Protocol(zlib.crc32(purpose.encode()), budget_s, timing.least_rounds, timing.most_rounds,
+        protocol = Protocol(zlib.crc32(purpose.encode()), budget_s, timing.least_rounds, timing.most_rounds,
                                     timing.tolerance, dict(often or {}), late_rounds)
         rounds = self._rounds(purpose, reference)
         task = self.progress.task("timing", budget_s, counts=False)
@@ -184,15 +185,15 @@ class Bench:
         if self.runtime.SUFFIX:
             self.transport.run(self.job(everything, reference, protocol, rounds), take, self.stop)
         else:
-            take({"versions": self.runtime.versions(), "machine": measure.machine()})
+            take({"versions": self.runtime.versions(), "machine": machine()})
             runs = {workload.name: self.live[workload.name] for workload in everything}
-            measure.rounds(runs, reference.name, protocol, take, rounds.lines, self.stop)
+            run_rounds(runs, reference.name, protocol, take, rounds.lines, self.stop)
         self.header = rounds.header
         if self.stop():
             raise Stopped
         task.finish()  # also where all intervals are tight before the time is up
         check_rounds(rounds.lines, reference.name, self.device.name)
-        timings = measure.summarise(rounds.lines, reference.name)
+        timings = summarise(rounds.lines, reference.name)
         lacking = [workload.name for workload in everything if workload.name not in timings]
         least = timing.least_rounds if late_rounds is None else min(timing.least_rounds, late_rounds)
         if lacking or len(rounds.lines) < least:
@@ -221,7 +222,7 @@ class Bench:
         run = self.runtime.load(module, inputs, self.device.runtime_options())
         return 1e3 * statistics.median(run() for _ in range(20))
 
-    def job(self, workloads: Sequence[Workload], reference: Workload, protocol: measure.Protocol,
+    def job(self, workloads: Sequence[Workload], reference: Workload, protocol: Protocol,
             rounds: Rounds) -> Job:
         """The job for the device's transport."""
         return Job(self.folder, self.device.runtime, self.device.runtime_options(),

@@ -21,8 +21,6 @@ from nas.importers import NotExpressibleError, StockModel, stock_models, stock_t
 from nas.stages.export.reading import label_names, special_ids
 from nas.stages.export.shipment import Inputs, Run, Shipment
 
-OURS = ("word_bias", "grouped_queries")
-"""Fields of written configs that only our importers read."""
 NAMES = {"pad": "pad_token_id", "bos": "bos_token_id", "eos": "eos_token_id", "begin": "decoder_start_token_id"}
 
 
@@ -34,7 +32,8 @@ def write_stock(shipment: Shipment, folder: Path) -> dict[str, Any] | None:
             tensors = stock_tensors(shipment.model, importer, stock)
         except NotExpressibleError:
             continue
-        _write_json(folder / "config.json", _config(shipment, config, stock))
+        public = {name: value for name, value in config.items() if name not in importer.private_fields}
+        _write_json(folder / "config.json", _config(shipment, public, stock))
         ids = token_ids(shipment)
         if shipment.arch.family != "encoder":
             _write_json(folder / "generation_config.json", {name: i for name, i in ids.items() if "unk" not in name})
@@ -93,7 +92,7 @@ def _counts_padding(config: dict[str, Any]) -> bool:
 
 def _config(shipment: Shipment, config: dict[str, Any], stock: StockModel) -> dict[str, Any]:
     ids = token_ids(shipment)
-    settings = {**{name: value for name, value in config.items() if name not in OURS}, **ids, "dtype": "float32"}
+    settings = {**config, **ids, "dtype": "float32"}
     if _counts_padding(config):
         settings["pad_token_id"] = config["pad_token_id"]
     elif shipment.arch.family == "seq2seq":

@@ -29,8 +29,7 @@ from nas.tasks.base import Prepared
 from search_spaces import Architecture, InputError
 from search_spaces.errors import CheckFailedError
 from search_spaces.files.writing import delete
-from supernet import Supernet, Transformer
-from supernet import extract as cut_out
+from supernet import Supernet, Transformer, extract
 from supernet.batch import Batch, Split
 from supernet.inference import run_model
 from supernet.train.checkpoint import newest_step
@@ -128,7 +127,7 @@ class _Extraction:
     def make(self, entry: FrontEntry) -> Subnet:
         """Extract an architecture, check and evaluate it, and write its folder."""
         arch, prepared, training = entry.arch, self.prepared, self.config.training
-        model = cut_out(self.net, arch)
+        model = extract(self.net, arch)
         difference = check_same(self.net, model, prepared.valid, training.batch_size)
         metrics = score(model, arch, tasks.get(self.config.task), prepared, training, full=True)
         settings = {"space": prepared.space.name, "supernet_steps": self._steps(), "difference_to_supernet": difference}

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from hardware_profiles import protocol as measure
-from hardware_profiles import runtimes
+from hardware_profiles import protocol, runtimes
 from hardware_profiles.latency import LatencyModel
 from hardware_profiles.profile import Conditions, Memory
+from hardware_profiles.protocol import Protocol
 from nas.core.pareto import Floats
 from nas.core.stopping import Stopped
 from nas.core.timing.compiling import processes
@@ -96,7 +96,7 @@ def measure_peaks(bench: Bench, first: Workload, workloads: Sequence[Workload]) 
 def _peak_elsewhere(bench: Bench, first: Workload, workload: Workload) -> float:
     lines: list[dict[str, Any]] = []
     rounds = Rounds(bench.folder / "memory.jsonl", workload.name)
-    job = bench.job([first, workload], workload, measure.Protocol(), rounds)
+    job = bench.job([first, workload], workload, Protocol(), rounds)
     bench.transport.run(replace(job, memory_of=workload.name), lines.append, bench.stop)
     if bench.stop():
         raise Stopped
@@ -120,7 +120,7 @@ def _peak_here(first: Workload, workload: Workload, conditions: Conditions, name
     runtime.load(small, small_inputs, options)()
     run = runtime.load(module, inputs, options)
     weights = sum(parameter.numel() * parameter.element_size() for parameter in module.parameters())
-    before = measure.start_peak()
+    before = protocol.start_peak()
     run()
     run()
-    return weights + measure.peak_so_far() - before
+    return weights + protocol.peak_so_far() - before

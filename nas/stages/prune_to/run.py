@@ -25,7 +25,7 @@ from supernet import Transformer, extract
 from supernet.compression.quantised import Quantised
 from supernet.filling import fill
 from supernet.store import WeightStore
-from supernet.train.opening import calibration
+from supernet.train.opening import importance_batches
 from supernet.train.ordering.groups import find_groups
 from supernet.train.ordering.scores import score_groups
 from supernet.train.recipe import Recipe
@@ -133,7 +133,7 @@ def _ranked(request: PruneToRequest, model: Transformer, data: _Data | None) -> 
         return OrderedModel(model.arch, store, (), {})
     groups, recipe = find_groups(model.arch).groups, data.recipe if data else Recipe(device="cpu")
     here = place(copy.deepcopy(model), recipe)
-    batches = calibration(data.prepared.train, recipe, next(here.parameters()).device) if data else []
+    batches = importance_batches(data.prepared.train, recipe, next(here.parameters()).device) if data else []
     scores = {name: values.cpu() for name, values in score_groups(here, groups, batches, request.scored_by).items()}
     if request.scored_by != "taylor" or data is None:
         scores = _comparable(scores)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from nas import tasks
-from nas.core import evaluation as training
+from nas.core.evaluation import check_trained, load_supernet, pick_device, prepare
 from nas.core.rankings import read_trained
 from nas.core.run_dir import RunDir, digest
 from nas.core.run_prices import load_prices, profile_digest, profile_input
@@ -28,15 +28,15 @@ class SearchSetup:
     """
 
     def __init__(self, run: RunDir, config: SearchConfig) -> None:
-        training.check_trained(run)
+        check_trained(run)
         self.run, self.task = run, tasks.get(run.config().task)
-        self.prepared = training.prepare(run)
+        self.prepared = prepare(run)
         self.space = self.prepared.space
         self.objectives, self.limits = config.measures(self.task), config.limits(self.task)
         self.cost_objectives = [measure for measure in self.objectives if not measure.is_quality]
         """The objectives that are looked up."""
         self.prices = load_prices(config.all_devices(self.task), self.space, run)
-        device = training.pick_device(run.config().training.device)
+        device = pick_device(run.config().training.device)
         self.batch_size = config.batch_size or fast_size(device, self.space.context)
         self.config = config.model_copy(update={"batch_size": self.batch_size, "inputs": self._inputs(config)})
         self._costs: dict[str, dict[str, float]] = {}
@@ -73,7 +73,7 @@ class SearchSetup:
 
     def evaluator(self) -> Evaluator:
         """What evaluates in this process. Raises InputError if the supernet cannot be read."""
-        net = training.load_supernet(self.run, self.space)
+        net = load_supernet(self.run, self.space)
         return Evaluator(net, self.task, self.prepared, self.run.config().training, limit=self.config.limit,
                          size=self.batch_size, full=self.full)
 

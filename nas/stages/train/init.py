@@ -20,7 +20,7 @@ from search_spaces.files.writing import whole
 from supernet import Supernet, Transformer, extract
 from supernet.filling import fill
 from supernet.pretrained import load_model, save_model
-from supernet.train.opening import calibration
+from supernet.train.opening import importance_batches
 from supernet.train.ordering import order
 from supernet.train.recipe import Recipe
 
@@ -72,7 +72,7 @@ def _write_ordered(path: Path, model: Transformer, fresh: tuple[str, ...], prepa
     net = place(Supernet(prepared.space, seed=recipe.seed), recipe).eval()
     fill(net, model)
     device = next(net.parameters()).device
-    report = order(net, calibration(prepared.train, recipe, device), recipe.order_score, arch=model.arch)
+    report = order(net, importance_batches(prepared.train, recipe, device), recipe.order_score, arch=model.arch)
     with whole(path) as folder:
         folder.mkdir()
         save_model(extract(net, model.arch), folder)

@@ -128,8 +128,8 @@ def test_other_outputs_than_the_supernets_are_not_written(change: float, familie
             next(model.parameters()).view(-1)[0] += change
         return model
 
-    honest = stage.cut_out
-    monkeypatch.setattr(stage, "cut_out", spoilt)
+    honest = stage.extract
+    monkeypatch.setattr(stage, "extract", spoilt)
     code, out, err = nas(capsys, "extract", "translation", "--knee")
     assert code == 1 and "differ from the supernet's by" in err and "Traceback" not in err
     assert there("translation") == []

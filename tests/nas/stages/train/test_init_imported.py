@@ -70,10 +70,10 @@ def test_hidden_states_are_compared_by_prefix() -> None:
                   mask=torch.tensor([[True, True, False], [True, True, True]]))
     theirs = tuple(torch.randn(2, 3, arch.width) for _ in range(arch.depth))
     same = tuple(3 * each[..., :5] for each in theirs)
-    assert teacher.feature_loss(arch, same, theirs, batch) < 1e-6
+    assert teacher.cosine_feature_loss(arch, same, theirs, batch) < 1e-6
     padded = tuple(each.masked_fill(~batch.mask[..., None], 9.0) for each in same)
-    assert teacher.feature_loss(arch, padded, theirs, batch) < 1e-6, "padding does not count"
-    assert teacher.feature_loss(arch, tuple(-each for each in same), theirs, batch) == pytest.approx(2.0)
+    assert teacher.cosine_feature_loss(arch, padded, theirs, batch) < 1e-6, "padding does not count"
+    assert teacher.cosine_feature_loss(arch, tuple(-each for each in same), theirs, batch) == pytest.approx(2.0)
 
 
 def test_the_weight_of_hidden_states_matters(rows: dict[str, str]) -> None:  # noqa: F811
