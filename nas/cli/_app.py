@@ -65,10 +65,10 @@ def _options(
 SpaceOrArch = Annotated[str, typer.Argument(
     metavar="SPACE_OR_ARCH", autocompletion=_complete.architectures, show_default=False,
     help="A shipped space, a published architecture (see nas published), a space's YAML file, an architecture's JSON "
-         "file or folder, or RUN/KEY with the beginning of the key of a subnet or of an architecture on the front.")]
+         "file or folder, or RUN/KEY, where KEY is a prefix of the key of a subnet or of a front architecture.")]
 SubnetName = Annotated[str, typer.Argument(
     metavar="SUBNET", autocompletion=_complete.subnets, show_default=False,
-    help="Folder of a subnet, or RUN/KEY with the beginning of its key.")]
+    help="Folder of a subnet, or RUN/KEY, where KEY is a prefix of its key.")]
 SeqLen = Annotated[int | None, typer.Option(
     "--seq-len", metavar="N", show_default=False, help="Sequence length; default 128, or the context if shorter.")]
 TargetLen = Annotated[int | None, typer.Option(

@@ -92,7 +92,7 @@ def count_command(
 
 @app.command(rich_help_panel=SPACES)
 def published(as_json: Json = False) -> None:
-    """Compare our counts with published ones.
+    """Compare computed counts with published ones.
 
     Exit code 1 if a count is outside its tolerance.
 

@@ -92,7 +92,7 @@ def run_command(
 @app.command(rich_help_panel=ALL)
 def watch(
     run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=_complete.runs, show_default=False,
-                                       help="A run; another process may be working on it.")],
+                                       help="A run, finished or in progress.")],
     once: Annotated[bool, typer.Option("--once", help="Print the current state and exit.")] = False,
 ) -> None:
     """Watch a run while it trains or searches.

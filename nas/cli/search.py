@@ -49,8 +49,8 @@ def search(
         help="Stop evaluating clearly dominated architectures early; on by default.")] = None,
     warm_start: Annotated[list[str] | None, typer.Option(
         "--warm-start", metavar="RUN|ARCH|published", show_default=False,
-        help="Architectures to start with: the front of another run, a name or file, or all published ones in the "
-             "space; repeatable.")] = None,
+        help="Architectures to start with: the front of another run, an architecture's name or file, or all "
+             "published ones in the space; repeatable.")] = None,
     calibrate: Annotated[str | None, typer.Option(
         "--calibrate", metavar="RUN", autocompletion=_complete.runs, show_default=False,
         help="Correct inherited losses with the architectures that nas rank trained from scratch in RUN, usually the "
@@ -101,7 +101,7 @@ def pareto(
                                        help="A run with a search.")],
     device: Annotated[str | None, typer.Option(
         "--device", metavar="DEVICE", autocompletion=_complete.devices, show_default=False,
-        help="Show the front of this device only; it may be profiled after the search.")] = None,
+        help="Show only the front of this device, which may be profiled after the search.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show the Pareto-optimal architectures of each device.

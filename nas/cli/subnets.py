@@ -21,8 +21,8 @@ def import_model(
                                             help="Folder of the subnet; default imported/NAME.")] = None,
     head: Annotated[str | None, typer.Option(
         "--head", metavar="HEAD", show_default=False,
-        help="Output of the model: lm, features (hidden states), pooler, masked_lm or classifier. Default: that of "
-             "the class in config.json; the pooler of an encoder without a head, if it has one.")] = None,
+        help="Output of the model: lm, features (hidden states), pooler, masked_lm or classifier. Default: the "
+             "head of the class in config.json; for an encoder without a head, its pooler or else features.")] = None,
     context: Annotated[int | None, typer.Option(
         "--context", metavar="N", min=1, show_default=False,
         help="Longest sequence; default: that of the model.")] = None,
@@ -55,10 +55,10 @@ def space_from(
         "--keep", metavar="DIMENSION", show_default=False,
         help="Dimension to keep fixed, repeatable: depth, width, heads, ffn, rank, or all.")] = None,
     least: Annotated[float, typer.Option("--least", metavar="SHARE",
-                                         help="Smallest value of a dimension, as a share of the model's.")] = 0.3,
+                                         help="Smallest value of a dimension, as a share of the model's value.")] = 0.3,
     classes: Annotated[int | None, typer.Option(
         "--classes", metavar="N", show_default=False,
-        help="Replace the head of an encoder by a new classifier with N classes.")] = None,
+        help="Replace the head of an encoder with a new classifier with N classes.")] = None,
     uniform: Annotated[bool, typer.Option(
         "--uniform", help="Give all layers of an architecture the same dims, as stock classes of transformers "
                           "require.")] = False,
@@ -167,7 +167,7 @@ def extract(
 def retrain(
     name: Annotated[str, typer.Argument(
         metavar="SUBNET|RUN", autocompletion=_complete.runs_and_subnets, show_default=False,
-        help="Folder of a subnet, or RUN/KEY with the beginning of its key; with --top a run.")],
+        help="Folder of a subnet, or RUN/KEY, where KEY is a prefix of its key; with --top, a run.")],
     task: Annotated[str | None, typer.Option(
         "--task", metavar="TASK", show_default=False,
         help="Fine-tune the subnet for another task, with a new head if it needs one; for imported models.")] = None,
@@ -181,8 +181,8 @@ def retrain(
                                       help="Initial weights: those of the subnet, or random ones.")] = "inherit",
     teacher: Annotated[str, typer.Option(
         "--teacher", metavar="supernet|none|SUBNET",
-        help="Teacher for distillation: the largest architecture of the supernet (none if there is no supernet), "
-             "none, or another subnet.")] = "supernet",
+        help="Teacher for distillation. supernet: its largest architecture, if there is a supernet; none: no "
+             "teacher; or another subnet.")] = "supernet",
     distill: Annotated[str | None, typer.Option(
         "--distill", metavar="LOSSES", show_default=False,
         help="Distillation losses, separated by commas: logits, features (hidden states of matching layers), attention "
@@ -288,7 +288,7 @@ def export(
         "--max-loss-increase", metavar="NATS", min=0.0, show_default=False,
         help="Largest increase of the validation loss allowed with --int8; default 0.05.")] = None,
     no_decoder: Annotated[bool, typer.Option(
-        "--no-decoder", help="Export no decoder with a cache; for models that cannot decode token by token.",
+        "--no-decoder", help="Omit the decoder with a cache; for models that cannot decode token by token.",
     )] = False,
     as_json: Json = False,
 ) -> None:
@@ -315,7 +315,7 @@ def export(
 def measure(
     names: Annotated[list[str], typer.Argument(
         metavar="SUBNET|RUN...", autocompletion=_complete.runs_and_subnets, show_default=False,
-        help="Folders of subnets, or RUN/KEY with the beginning of a key; a run means all its subnets.")],
+        help="Folders of subnets, or RUN/KEY, where KEY is a prefix of a key; a run means all its subnets.")],
     devices: Annotated[list[str], typer.Option(
         "--device", metavar="DEVICE", autocompletion=_complete.devices, show_default=False,
         help="Profiled device, or the folder of a profile; repeatable.")],
@@ -346,7 +346,7 @@ def measure(
 def compare(
     names: Annotated[list[str], typer.Argument(
         metavar="SUBNET...", autocompletion=_complete.runs_and_subnets, show_default=False,
-        help="Folders of subnets or imported models, or RUN/KEY with the beginning of a key.")],
+        help="Folders of subnets or imported models, or RUN/KEY, where KEY is a prefix of a key.")],
     devices: Annotated[list[str] | None, typer.Option(
         "--device", metavar="DEVICE", autocompletion=_complete.devices, show_default=False,
         help="Profiled device to measure latency on, or the folder of a profile; repeatable.")] = None,
@@ -362,12 +362,12 @@ def compare(
         "--seq-len", metavar="N", min=1, show_default=False,
         help="Sequence length for multiply-adds; default 128, or the shortest context.")] = None,
     out: Annotated[str, typer.Option("--out", metavar="DIR",
-                                     help="Folder of the table and the picture.")] = "comparison",
+                                     help="Output folder.")] = "comparison",
     as_json: Json = False,
 ) -> None:
     """Compare models: quality, size and latency.
 
-    Writes the table as CSV and JSON, and a picture as SVG and PNG.
+    Writes the table as CSV and JSON, and a plot as SVG and PNG.
 
     Example: [cyan]nas compare imported/minilm-sst2 first/7b9f --device cpu-onnxruntime[/cyan]
     """

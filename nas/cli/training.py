@@ -40,8 +40,8 @@ def train(
         "--resume", metavar="NAME", autocompletion=_complete.runs, show_default=False,
         help="Resume a run.")] = None,
     check: Annotated[bool, typer.Option(
-        "--check/--no-check", help="At the end, report rarely trained tensors, and the gain of a few more steps for "
-                                   "single architectures.")] = True,
+        "--check/--no-check", help="At the end, report rarely trained tensors, and how much single architectures "
+                                   "improve in a few more steps.")] = True,
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1,
                                          help="Number of data-parallel processes on a Ray cluster.")] = 1,
     ray: RayAddress = "local",
@@ -72,7 +72,7 @@ def rank(
                                        help="A finished run of nas train.")],
     n: Annotated[int, typer.Option("-n", metavar="N", help="Number of architectures to train from scratch.")] = 20,
     steps: Annotated[int | None, typer.Option("--steps", metavar="N", min=1, show_default=False,
-                                              help="Training steps of each; default: as many as the supernet.")] = None,
+                                              help="Steps per architecture; default: those of the supernet.")] = None,
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1,
                                          help="Number of parallel trainings on a Ray cluster.")] = 1,
     ray: RayAddress = "local", as_json: Json = False,

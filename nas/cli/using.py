@@ -48,7 +48,7 @@ def generate(
 
 @app.command(rich_help_panel=SUBNETS)
 def predict(subnet: SubnetName, texts: Texts, as_json: Json = False) -> None:
-    """Run a model on texts and print the output of its task.
+    """Run a model on texts and print its predictions.
 
     Example: [cyan]nas predict scores/7b9f "a fine film" "a dull one"[/cyan]
     """

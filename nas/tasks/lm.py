@@ -1,4 +1,4 @@
-"""Language modelling: predict every next token of running text."""
+"""Language modelling: predict the next token of a text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LanguageModelling(Task):
     """Rows are documents; a plain text file is one."""
 
     name = "lm"
-    help = "predict every next token of running text"
+    help = "predict the next token of a text"
     family = "lm"
     title, first_space, command, sample = "Language model", "lm-tiny", "generate", "Once upon a time"
     roles = ("text",)

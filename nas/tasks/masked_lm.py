@@ -1,4 +1,4 @@
-"""Masked language modelling: predict the masked tokens of running text."""
+"""Masked language modelling: predict the masked tokens of a text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class MaskedLanguageModelling(LanguageModelling):
     """Rows are documents, as of `lm`. The mask of our own tokenizers is `<unk>`, which training texts do not have."""
 
     name = "masked-lm"
-    help = "predict the masked tokens of running text"
+    help = "predict the masked tokens of a text"
     family, head = "encoder", "masked_lm"
     title, first_space, command, sample = "Masked language model", "masked-small", "predict", "a <unk> text"
     embedded_vocab = 4096

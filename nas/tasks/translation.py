@@ -1,4 +1,4 @@
-"""Translation: generate the target sentence of a source sentence."""
+"""Translation: generate the translation of a source sentence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Translation(Task):
     """Rows are a source and a target sentence; both are cut into the same pieces."""
 
     name = "translation"
-    help = "write the target sentence of a source sentence"
+    help = "translate a source sentence"
     family = "seq2seq"
     title, first_space, command, sample = "Translation model", "seq2seq-small", "translate", "a sentence"
     roles = ("source", "target")

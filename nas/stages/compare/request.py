@@ -19,7 +19,7 @@ class CompareRequest:
     """Models to compare, and how.
 
     Args:
-        subnets: folders, or RUN/KEY with the beginning of a key; imported models are subnets, too.
+        subnets: folders, or RUN/KEY, where KEY is a prefix of a key; imported models are subnets, too.
         device: profiled devices, or profiles' folders, on which the models are timed.
         phase: prefill or decode.
         budget_s: seconds of timing on each device.

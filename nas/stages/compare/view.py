@@ -17,9 +17,9 @@ def compare_table(result: CompareResult) -> RenderableType:
     rows = table("model", *heads, right=heads, minor=("macro_f1", "weight_bytes"))
     for model in result.models:
         rows.add_row(model.label, *(_cell(model, measure, result.models[0]) for measure in measures))
-    lengths = f"macs: of {result.seq_len} tokens"
+    lengths = f"macs: for {result.seq_len} tokens"
     judged = f"; metrics: {result.task}, {result.split} data" if result.metrics else ""
-    files = [f"table and picture: {', '.join(str(path) for path in result.files)}"] if result.files else []
+    files = [f"table and plot: {', '.join(str(path) for path in result.files)}"] if result.files else []
     return Group(rows, *map(Text, (lengths + judged, *(f"note: {note}" for note in result.notes), *result.waiting,
                                    *files)))
 

@@ -24,7 +24,7 @@ class CompressRequest:
     """Make a subnet smaller.
 
     Args:
-        subnet: a folder, or RUN/KEY with the beginning of its key.
+        subnet: a folder, or RUN/KEY, where KEY is a prefix of its key.
         technique: how.
         training: training settings that override those of the run.
         out: the new subnet's folder; by default the subnet's with the technique's suffix.

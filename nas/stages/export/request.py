@@ -18,7 +18,7 @@ class ExportRequest:
     """Write a subnet in a format that other programs run.
 
     Args:
-        subnet: a folder, or RUN/KEY with the beginning of its key.
+        subnet: a folder, or RUN/KEY, where KEY is a prefix of its key.
         int8: quantise the weights on the way.
         out: the folder to write; `exports/FORMAT` in the subnet's by default.
         length: tokens of a sequence, for formats that fix them; the context by default.

@@ -15,7 +15,7 @@ class MeasureRequest:
     """Time subnets on devices.
 
     Args:
-        subnets: folders, RUN/KEY with the beginning of a key, or runs, which mean all their subnets.
+        subnets: folders, RUN/KEY, where KEY is a prefix of a key, or runs, which mean all their subnets.
         device: profiled devices, or profiles' folders.
         budget_s: seconds of timing on each device.
     """

@@ -21,7 +21,7 @@ class PruneToRequest:
     """A smaller version of a subnet within limits.
 
     Args:
-        subnet: a folder, or RUN/KEY with the beginning of its key.
+        subnet: a folder, or RUN/KEY, where KEY is a prefix of its key.
         max: upper limits, such as `latency:cpu=12ms` or `params=5M`.
         method: one of `METHODS`; by default uniform, with `layers` layers.
         layers: the layers that remain, counted from 0: `0,2,5`, or of a model with two stacks `encoder=0,2`.

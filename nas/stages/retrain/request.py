@@ -57,7 +57,7 @@ class RetrainRequest(RetrainSettings):
     """One subnet to retrain.
 
     Args:
-        subnet: its folder, or RUN/KEY with the beginning of its key.
+        subnet: its folder, or RUN/KEY, where KEY is a prefix of its key.
         out: the folder of the result; SUBNET-retrained by default.
         task: trains it for this task instead of that of its run, with a new head where it needs another.
         data: of that task, such as `{"train": "my.tsv"}`; empty for the bundled sample data.

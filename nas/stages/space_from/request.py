@@ -15,7 +15,7 @@ class SpaceFromRequest:
     """A space whose largest architecture is a subnet.
 
     Args:
-        subnet: a folder, or RUN/KEY with the beginning of its key.
+        subnet: a folder, or RUN/KEY, where KEY is a prefix of its key.
         out: the YAML file; by default the name of the subnet's folder and `.yaml`.
         keep: dimensions that stay as they are, of `DIMENSIONS`; `all` for all of them.
         least: the smallest share of a dimension.

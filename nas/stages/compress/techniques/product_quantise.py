@@ -26,7 +26,7 @@ class ProductQuantise(Technique):
     """
 
     name: ClassVar[str] = "product-quantise"
-    help: ClassVar[str] = "Product-quantise embedding tables: codes of this many bits into codebooks of sub-vectors"
+    help: ClassVar[str] = "Product-quantise embedding tables: store sub-vectors as codes of BITS bits"
     value: ClassVar[str | None] = "bits"
     options: ClassVar[tuple[str, ...]] = ("subvector",)
     bits: int = Field(ge=1, le=8, description="bits of a code: a codebook has 2^bits sub-vectors")

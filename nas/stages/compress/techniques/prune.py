@@ -29,7 +29,7 @@ class PruneWeights(Technique):
     options: ClassVar[tuple[str, ...]] = ("rewind",)
     lr_share: ClassVar[float] = 1 / 10
     share: float = Field(gt=0, lt=1, description="share of the weights to set to 0")
-    rewind: bool = Field(False, description="prune in rounds, rewinding to an early step of the first (lottery ticket)")
+    rewind: bool = Field(False, description="prune in rounds, each from the weights of an early step (lottery ticket)")
     rounds: int = Field(3, ge=1, description="number of rounds of pruning and rewinding")
     rewind_step: int | None = Field(None, ge=0, description="step to rewind weights to")
 

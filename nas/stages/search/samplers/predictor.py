@@ -160,7 +160,7 @@ class PredictorSampler(BaseSampler):
             raise InputError("exact", f"objective {unknown[0]} is not one of the study's {len(study.directions)}")
 
 
-HELP, PURE = "learns quality from the trials and looks up the other objectives", True
+HELP, PURE = "surrogate model of quality, trained on the trials; costs are exact", True
 
 
 def make(problem: Problem, seed: int) -> BaseSampler:
