@@ -154,6 +154,22 @@ def prefixes() -> str:
     return listed(rows, columns) + source("ordered_prefixes", rows)
 
 
+def shrunk() -> str:
+    rows = latest("shrink_pretrained", "data", "budget", "method", "seed").values()
+    names = {"whole": "the whole model", "search": "search", "layers": "fewer layers", "uniform": "uniform shrinking",
+             "importance": "global importance", "scratch": "encoder-small, from scratch"}
+
+    def difference(name: str) -> Callable[[Row], str]:
+        return lambda row: f"{float(row[f'{name}_difference']):+.3f} ± {float(row[f'{name}_difference_error']):.3f}"
+
+    return listed(rows, {
+        "data": as_code("data"), "cost": lambda row: row["budget"], "method": lambda row: names[row["method"]],
+        "seed": lambda row: row["seed"], "MACs": lambda row: f"{int(row['macs']) / 1e6:.0f} M",
+        "accuracy": as_fixed("accuracy", 3), "to the whole model": difference("accuracy"),
+        "loss": as_fixed("loss", 3), "to the whole": difference("loss"),
+        "steps": lambda row: f"{row['steps']} of {row['batch_size']}"}) + source("shrink_pretrained", rows)
+
+
 def retraining() -> str:
     rows = latest("retraining", "architecture").values()
     names = {"small": "fewest", "middle": "middle", "large": "most"}
@@ -292,9 +308,9 @@ def summary() -> str:
 
 REGIONS: dict[str, Callable[[], str]] = {
     "latency": latency, "latency-summary": latency_summary, "budgets": budgets, "routes": routes, "hat": hat,
-    "inherited": inherited, "curve": curve, "prefixes": prefixes, "retraining": retraining, "measured": measured,
-    "int8": int8, "sizes": sizes, "compression": compression, "ranking": ranking, "efficiency": efficiency,
-    "overhead": overhead,
+    "inherited": inherited, "curve": curve, "prefixes": prefixes, "shrunk": shrunk, "retraining": retraining,
+    "measured": measured, "int8": int8, "sizes": sizes, "compression": compression, "ranking": ranking,
+    "efficiency": efficiency, "overhead": overhead,
     "samplers": samplers, "tasks": tasks, "summary": summary}
 
 

@@ -212,13 +212,18 @@ def prune_to(subnet: Name, max: Iterable[str] = (), method: str | None = None, *
 
 
 def export(subnet: Name, format: str, *, int8: bool = False, out: Name | None = None, length: int | None = None,
-           max_loss_increase: float | None = None, no_decoder: bool = False,
+           max_loss_increase: float | None = None, no_decoder: bool = False, pad: bool = False,
            console: Console | None = None) -> Exported:
-    """Export a subnet to onnx, executorch, torch-export, huggingface or gguf; checked against the plain model."""
+    """Export a subnet to onnx, executorch, torch-export, huggingface or gguf; checked against the plain model.
+
+    Args:
+        pad: make layers alike by zeros, so that a stock class of transformers can hold the model.
+    """
     from nas.stages.export.request import ExportRequest
     from nas.stages.export.run import run
 
-    request = ExportRequest(_name(subnet), format, int8, _path(out), length, max_loss_increase, no_decoder)
+    request = ExportRequest(_name(subnet), format, int8, _path(out), length, max_loss_increase, no_decoder,
+                            pad)
     with _progress(console) as progress:
         return run(request, progress)
 

@@ -53,7 +53,7 @@ def space_from(
                                             help="YAML file to write; default NAME.yaml.")] = None,
     keep: Annotated[list[str] | None, typer.Option(
         "--keep", metavar="DIMENSION", show_default=False,
-        help="Dimension to keep fixed, repeatable: depth, width, heads, ffn, rank, or all.")] = None,
+        help="Dimension to keep fixed, repeatable: depth, width, heads, ffn, rank, sharing, or all.")] = None,
     least: Annotated[float, typer.Option("--least", metavar="SHARE",
                                          help="Smallest value of a dimension, as a share of the model's value.")] = 0.3,
     classes: Annotated[int | None, typer.Option(
@@ -290,6 +290,9 @@ def export(
     no_decoder: Annotated[bool, typer.Option(
         "--no-decoder", help="Omit the decoder with a cache; for models that cannot decode token by token.",
     )] = False,
+    pad: Annotated[bool, typer.Option(
+        "--pad", help="Pad heads and feed-forwards with zeros until all layers are alike, so that a stock class of "
+                      "transformers (or llama.cpp) can hold the model; prints what it costs.")] = False,
     as_json: Json = False,
 ) -> None:
     """Export a subnet to ONNX, ExecuTorch and other formats.
@@ -305,7 +308,7 @@ def export(
     from nas.terminal.progress import TerminalProgress
 
     request = ExportRequest(subnet, format_name, int8, Path(out) if out else None, length, most_loss,
-                            no_decoder)
+                            no_decoder, pad)
     with TerminalProgress(screen(as_json)) as progress:
         result = run(request, progress)
     show_result(result.to_dict() if as_json else export_table(result))

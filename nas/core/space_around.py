@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from search_spaces import Architecture, InputError
@@ -16,11 +16,24 @@ from search_spaces.block import BlockConfig
 from search_spaces.files.compile import MOST_SEARCHED_SLOTS
 from search_spaces.space.layers import Sharing
 
-DIMENSIONS = ("depth", "width", "heads", "ffn", "rank")
+DIMENSIONS = ("depth", "width", "heads", "ffn", "rank", "sharing")
 """What is searched unless it is kept."""
 STEPS = (32, 16, 8)
 """Multiples that suit the hardware, the preferred ones first."""
 CHOICES = 4
+
+
+@dataclass(frozen=True)
+class SimilarLayers:
+    """Which layers of a stack are similar enough to share weights.
+
+    Args:
+        sharing: what may be shared, such as `attention/2`.
+        cosine: of the weights that would share, at least; without a choice, the most similar neighbours'.
+    """
+
+    sharing: tuple[str, ...]
+    cosine: float
 
 
 @dataclass(frozen=True)
@@ -32,12 +45,14 @@ class Surroundings:
         keep: dimensions that stay as they are, of `DIMENSIONS`; `all` for all of them.
         least: the smallest share of a dimension.
         uniform: whether all layers of an architecture are alike.
+        similar: by stack, how similar its layers are; none where that is unknown.
     """
 
     of: str
     keep: tuple[str, ...] = ()
     least: float = 0.3
     uniform: bool = False
+    similar: Mapping[str, SimilarLayers] = field(default_factory=dict)
 
     def searched(self, dimension: str) -> bool:
         """Whether a dimension is searched."""
@@ -92,7 +107,9 @@ def _stack(stack: str, layers: tuple[Layer, ...], around: Surroundings) -> Itera
     yield f"  slots: {depth}"
     if len(set(owners)) < depth or any(layer.ffn_slot != layer.mixer_slot for layer in layers):
         yield f"  sharing: [{_sharing(stack, layers)}]    # which layers share weights"
-    elif around.searched("depth") and depth > 1:
+    else:
+        yield from _similar(stack, around)
+    if len(set(owners)) == depth and around.searched("depth") and depth > 1:
         least = max(math.ceil(around.least * depth), 1)
         if depth <= MOST_SEARCHED_SLOTS:
             yield f"  depth: {{keep: searched, at_least: {least}}}    # which layers run"
@@ -109,6 +126,17 @@ def _stack(stack: str, layers: tuple[Layer, ...], around: Surroundings) -> Itera
                                              "only be written by hand")
         yield f"      {role}:"
         yield from _layer_block(blocks, role, around)
+
+
+def _similar(stack: str, around: Surroundings) -> Iterator[str]:
+    """The choice of sharing weights where layers are similar, or why there is none."""
+    known = around.similar.get(stack)
+    if known is None or not around.searched("sharing"):
+        return
+    if known.sharing:
+        yield f"  sharing: [none, {', '.join(known.sharing)}]    # weights to share: their cosine is {known.cosine:.2f}"
+    else:
+        yield f"  # sharing: layers are not similar (cosine of weights at most {known.cosine:.2f}), so none share any"
 
 
 def _layer_block(blocks: list[BlockConfig], role: str, around: Surroundings) -> Iterator[str]:

@@ -11,6 +11,8 @@ from search_spaces.errors import Option
 
 TOLERANCE = 1e-4
 """The largest difference of a logit in full precision, over the largest logit."""
+STOCK = ("huggingface", "gguf")
+"""Formats whose layers are all alike."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class ExportRequest:
         length: tokens of a sequence, for formats that fix them; the context by default.
         max_loss_increase: nats that int8 may add to the loss.
         no_decoder: leave out the decoder with its cache; for models with a block that cannot decode token by token.
+        pad: make layers alike by zeros, so that a stock class of transformers can hold the model.
 
     Raises:
         InputError: there is no such format, or it does not support what is requested.
@@ -36,6 +39,7 @@ class ExportRequest:
     length: int | None = None
     max_loss_increase: float | None = None
     no_decoder: bool = False
+    pad: bool = False
 
     def __post_init__(self) -> None:
         module = formats.get(self.format)
@@ -54,6 +58,9 @@ class ExportRequest:
             able = ", ".join(name for name in formats.names() if hasattr(formats.get(name), "call"))
             raise InputError(Option("no_decoder"), f"has no effect on {self.format}, which has no decoder of its own; "
                                                    f"formats that have one: {able}")
+        if self.pad and self.format not in STOCK:
+            raise InputError(Option("pad"), f"has no effect on {self.format}, which takes layers of different sizes; "
+                                            f"it is for: {', '.join(STOCK)}")
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from nas.stages.export import formats
 from nas.stages.export.checking import MOST_LOSS, Case, largest_difference, losses, sample
 from nas.stages.export.decoding import decoder_run, start_of
 from nas.stages.export.folder import write_card
+from nas.stages.export.padding import padded
 from nas.stages.export.programs import check_decoder
 from nas.stages.export.reading import label_scale
 from nas.stages.export.request import TOLERANCE, ExportRequest
@@ -56,6 +57,10 @@ def run(request: ExportRequest, progress: StageProgress) -> Exported:
     subnet = Subnet.open(request.subnet)
     request.check_decoder(subnet.arch)
     shipment = Shipment(subnet, request.sequence_length(subnet.arch), request.int8, not request.no_decoder)
+    cost: dict[str, str] = {}
+    if request.pad:
+        wider = padded(shipment.model, str(subnet.path), subnet.facts.model_type)
+        shipment, cost = replace(shipment, padded=wider.model), wider.cost
     if hasattr(formats.get(request.format), "call"):
         check_decoder(shipment)
     folder = request.out or subnet.path / "exports" / request.name
@@ -66,7 +71,7 @@ def run(request: ExportRequest, progress: StageProgress) -> Exported:
         with locked(subnet.path, "subnet"), progress.breakable():
             progress.status(f"exporting to {request.name}")
             with _replaced(folder) as temporary:
-                record = _write(shipment, request, temporary, folder)
+                record = _write(shipment, request, temporary, folder, cost)
             facts = Subnet.open(str(subnet.path)).facts
             kept = {**record, "folder": str(request.out)} if request.out else record
             subnet.write_facts(facts.model_copy(update={"exports": {**facts.exports, request.name: kept}}))
@@ -76,7 +81,8 @@ def run(request: ExportRequest, progress: StageProgress) -> Exported:
     return Exported(request.name, folder, record)
 
 
-def _write(shipment: Shipment, request: ExportRequest, folder: Path, target: Path) -> dict[str, Any]:
+def _write(shipment: Shipment, request: ExportRequest, folder: Path, target: Path,
+           more: dict[str, str]) -> dict[str, Any]:
     """The files, the comparison and the record. Raises InputError if it is not good enough."""
     module = formats.get(request.format)
     facts = module.write(shipment, folder)
@@ -85,7 +91,7 @@ def _write(shipment: Shipment, request: ExportRequest, folder: Path, target: Pat
     files = sorted(path.name for path in folder.iterdir())
     record = {"files": files, "bytes": sum((folder / file).stat().st_size for file in files),
               "inputs": list(shipment.names), **label_scale(shipment.subnet), **_sizes(module, shipment), **facts,
-              **_compared(module, shipment, request, folder), "usage": usage}
+              **more, **_compared(module, shipment, request, folder), "usage": usage}
     (folder / RECORD).write_text(json_text({"schema_version": 1, **record}) + "\n", "utf-8")
     return record
 

@@ -57,6 +57,7 @@ class Shipment:
         length: tokens of a sequence, of source and target each, where a format fixes them.
         decoder: whether to write the decoder of a model that has one.
         whole: whether to write the program that reads whole sequences.
+        padded: the same model with layers that zeros made alike; see `padding.py`.
     """
 
     subnet: Subnet
@@ -64,10 +65,13 @@ class Shipment:
     int8: bool
     decoder: bool = True
     whole: bool = True
+    padded: Transformer | None = None
 
     @cached_property
     def model(self) -> Transformer:
         """The plain model in single precision; a compressed one with its dequantised values."""
+        if self.padded is not None:
+            return self.padded
         return dequantised(self.subnet.model()).float().eval().requires_grad_(False)
 
     @cached_property
@@ -78,7 +82,7 @@ class Shipment:
     @property
     def arch(self) -> Architecture:
         """Its architecture."""
-        return self.subnet.arch
+        return self.subnet.arch if self.padded is None else self.padded.arch
 
     @property
     def decodes(self) -> bool:

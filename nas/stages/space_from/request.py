@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nas.core.space_around import DIMENSIONS, Surroundings
+from nas.core.space_around import DIMENSIONS, SimilarLayers, Surroundings
 from search_spaces import InputError
 from search_spaces.errors import Option
 
@@ -42,6 +43,11 @@ class SpaceFromRequest:
         if self.classes is not None and self.classes < 2:
             raise InputError(str(Option("classes")), f"{self.classes} is not allowed; allowed: 2 or more")
 
-    def around(self) -> Surroundings:
-        """What the space searches."""
-        return Surroundings(self.subnet, self.keep, self.least, self.uniform)
+    def around(self, similar: Mapping[str, SimilarLayers]) -> Surroundings:
+        """What the space searches around a model with such layers."""
+        return Surroundings(self.subnet, self.keep, self.least, self.uniform, similar)
+
+    @property
+    def searches_sharing(self) -> bool:
+        """Whether similar layers may share weights."""
+        return not {"sharing", "all"} & {*self.keep}

@@ -10,10 +10,12 @@ from nas.core.space_around import space_name, space_yaml
 from nas.core.subnet import Subnet
 from nas.importers import with_task_head
 from nas.stages.space_from.request import SpaceFromRequest
+from nas.stages.space_from.similarity import similar_layers
 from search_spaces import Architecture, InputError, SearchSpace
 from search_spaces.errors import CheckFailedError, Option
 from search_spaces.files.loader import space_from_text
 from search_spaces.files.writing import whole
+from supernet.compression.quantised import dequantised
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ def run(request: SpaceFromRequest) -> SpaceFromResult:
     path = request.out or Path(f"{name}.yaml")
     if path.exists():
         raise InputError(str(path), f"exists; delete it, or name another file with {Option('out')}")
-    text = space_yaml(arch, name, request.around())
+    similar = similar_layers(dequantised(subnet.model())) if request.searches_sharing else {}
+    text = space_yaml(arch, name, request.around(similar))
     space = space_from_text(text, str(path))
     if space.largest() != arch:
         raise CheckFailedError(str(path), "the largest architecture of the space would not be the model; nothing is "

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from random import Random
 
 import pytest
+import torch
 
 from nas.core.subnet import HistoryStep, SubnetFacts, write_subnet
 from nas.importers import Checkpoint, ImportWishes, convert, stock_models
@@ -13,16 +15,16 @@ from nas.stages.space_from.request import SpaceFromRequest
 from nas.stages.space_from.run import run
 from search_spaces import InputError, load_space
 from supernet import Transformer
-from tests.contracts.test_importers import CASES, DECODER, pretrained, tokenizer
+from tests.contracts.test_importers import CASES, DECODER, SMALL, pretrained, tokenizer
 
 pytest.importorskip("transformers")
 BIG = {"hidden_size": 64, "intermediate_size": 96}
 
 
-def subnet(folder: Path, arch) -> str:
-    """A folder with a random model."""
+def subnet(folder: Path, arch, model: Transformer | None = None) -> str:
+    """A folder with a model, by default a random one."""
     facts = SubnetFacts(key=arch.key, task="", run="", made=(HistoryStep(stage="import", settings={}),))
-    write_subnet(folder, Transformer(arch, seed=0), tokenizer(), facts)
+    write_subnet(folder, model or Transformer(arch, seed=0), tokenizer(), facts)
     return str(folder)
 
 
@@ -63,6 +65,30 @@ def test_layers_can_be_kept_alike(tmp_path: Path) -> None:
         drawn = space.sample(Random(seed))  # noqa: S311
         assert len({layer.ffn for layer in drawn.encoder}) == 1
         assert next(stock_models(drawn))[2].cls == "BertForSequenceClassification"
+
+
+def test_similar_layers_may_share_weights(tmp_path: Path) -> None:
+    """Layers 0 and 1, and 2 and 3, have nearly the same feed-forward; attention is another in every layer."""
+    arch = architecture(tmp_path, "BertModel", {**SMALL, "num_hidden_layers": 4})
+    model = Transformer(arch, seed=0)
+    weights = dict(model.named_parameters())
+    noise = torch.Generator().manual_seed(0)
+    for name, tensor in weights.items():
+        if re.match(r"encoder\.[13]\.ffn", name) and tensor.ndim > 1:
+            like = weights[re.sub(r"\.(\d)\.", lambda found: f".{int(found[1]) - 1}.", name, count=1)].data
+            tensor.data = like + 0.1 * like.std() * torch.randn(like.shape, generator=noise)
+    name = subnet(tmp_path / "ours", arch, model)
+    space = run(SpaceFromRequest(name, tmp_path / "own.yaml")).space
+    assert space.stacks["encoder"].sharing.choices() == ("none", "ffn/2") and space.largest() == arch
+    assert "sharing: [none, ffn/2]    # weights to share: their cosine is 0.99" in (tmp_path / "own.yaml").read_text()
+    kept = run(SpaceFromRequest(name, tmp_path / "kept.yaml", keep=("sharing",)))
+    assert kept.space.largest() == arch and "sharing" not in (tmp_path / "kept.yaml").read_text()
+
+
+def test_layers_that_differ_share_nothing(tmp_path: Path) -> None:
+    arch = architecture(tmp_path, "BertModel", SMALL)
+    run(SpaceFromRequest(subnet(tmp_path / "ours", arch), tmp_path / "own.yaml"))
+    assert "# sharing: layers are not similar (cosine of weights at most" in (tmp_path / "own.yaml").read_text()
 
 
 def test_a_new_classifier_replaces_the_head(tmp_path: Path) -> None:
