@@ -132,7 +132,7 @@ class Experiment:
     def _searched(self) -> None:
         """The supernet and its search; both resume by themselves."""
         if not Path(SPACE).exists():
-            api.space_from(f"{MODELS}/whole", SPACE, keep=KEPT, least=0.25)
+            api.space_from(f"{MODELS}/whole", SPACE, keep=KEPT, least=self.options.least)
         with self.timed(SUPERNET):
             api.train(SPACE, None, SUPERNET, training=self.settings(self.supernet_steps), init=f"{MODELS}/whole",
                       check=False)

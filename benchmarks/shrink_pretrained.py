@@ -46,6 +46,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--supernet-share", type=float, default=0.5, help="share of the steps that the supernet takes")
     parser.add_argument("--lr", type=float, default=1e-4)
+    parser.add_argument("--least", type=float, default=0.25, help="smallest share of a dimension in the search space; "
+                        "global importance keeps 1 head of 12, which 0.25 rules out")
     parser.add_argument("--trials", type=int, default=120, help="architectures that the search evaluates")
     parser.add_argument("--budgets", default="1/4,1/8,1/2", help="shares of the cost of the whole model")
     parser.add_argument("--seeds", default="0", help="seeds of the trainings, such as 0,1,2")
