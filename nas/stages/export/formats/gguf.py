@@ -83,7 +83,7 @@ def load(shipment: Shipment, folder: Path) -> Run:
         values = _turned(link.theirs, there[_named(link.theirs)], config, back=True)
         parts = link.change.read(torch.tensor(np.ascontiguousarray(values), dtype=torch.float32))
         tensors.update(zip(link.ours, parts))
-    model = Transformer(shipment.arch)
+    model = Transformer(stock.arch)  # its layers are numbered without gaps, as in the file
     model.load_state_dict(tensors)
     module = Positional(model.eval().requires_grad_(False))
     return lambda inputs: torch.as_tensor(module(*inputs))

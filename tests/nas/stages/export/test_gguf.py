@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nas.core.progress import StageProgress
+from nas.core.subnet import write_subnet
 from nas.stages.export.ggml_vocabulary import _pre, _scores
 from nas.stages.export.request import ExportRequest
 from nas.stages.export.run import run
 from search_spaces import InputError
+from supernet import Transformer
 from tests.contracts.test_importers import DECODER, GPT2, imported, pretrained, tokenizer
 
 gguf = pytest.importorskip("gguf")
@@ -63,3 +66,15 @@ def test_other_models_and_tokenizers_are_refused(tmp_path: Path) -> None:
 
 def test_what_merges_first_has_the_highest_score() -> None:
     assert _scores(["a", "ab", "abc"], [["a", "b"], ["ab", "c"]]) == [0.0, -1.0, -2.0]
+
+
+def test_layers_that_are_left_out_leave_no_gap(tmp_path: Path) -> None:
+    folder = pretrained(tmp_path / "theirs", "LlamaForCausalLM", {**DECODER, "hidden_size": 32, "num_hidden_layers": 4})
+    byte_level(folder)
+    whole = imported(folder, tmp_path / "ours").subnet
+    arch = replace(whole.arch, decoder=tuple(whole.arch.decoder[slot] for slot in (0, 3)))
+    facts = whole.facts.model_copy(update={"key": arch.key})
+    write_subnet(tmp_path / "two", Transformer(arch, seed=1), whole.tokenizer(), facts)
+    record = run(ExportRequest(str(tmp_path / "two"), "gguf", out=tmp_path / "f16"), StageProgress()).record
+    assert record["largest_difference"] < 1e-2
+    assert gguf.GGUFReader(tmp_path / "f16/model.gguf").fields["llama.block_count"].contents() == 2
