@@ -49,7 +49,7 @@ def padded(model: Transformer, where: str, model_type: str = "") -> PaddedModel:
     arch = model.arch
     if _has_class(model, model_type):
         raise InputError(Option("pad"), f"has no effect on {where}: a stock class of transformers can hold it as it is")
-    wider = next((each for each in _candidates(arch) if any(stock_models(each, model_type))), None)
+    wider = next((candidate for candidate in _candidates(arch) if any(stock_models(candidate, model_type))), None)
     result = None if wider is None else _filled(model, wider)
     if wider is None or result is None or not _has_class(result, model_type):
         raise InputError(Option("pad"), f"{where} cannot be held by a stock class of transformers with padded heads "
@@ -84,8 +84,8 @@ def _candidates(arch: Architecture) -> Iterator[Architecture]:
 def _largest(blocks: list[BlockConfig | None]) -> dict[str, int]:
     """The largest value of each size over the layers."""
     dims = [block.filled() for block in blocks if block is not None]
-    return {name: max(int(each[name]) for each in dims if name in each)
-            for name in PADDED if any(name in each for each in dims)}
+    return {name: max(int(sizes[name]) for sizes in dims if name in sizes)
+            for name in PADDED if any(name in sizes for sizes in dims)}
 
 
 def _grown(layer: Layer, sizes: dict[str, dict[str, int]], width: int) -> Layer:

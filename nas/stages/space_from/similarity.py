@@ -33,14 +33,14 @@ def _comparable(layers: tuple[Layer, ...]) -> bool:
 def _compared(model: Transformer, stack: str, layers: tuple[Layer, ...]) -> SimilarLayers:
     weights = [{"mixer": _weights(model, f"{stack}.{layer.mixer_slot}", ("mixer", "cross")),
                 "ffn": _weights(model, f"{stack}.{layer.ffn_slot}", ("ffn",))} for layer in layers]
-    depth, found = len(layers), {}
+    depth, cosines = len(layers), {}
     for text in _ways(depth):
         rule = Sharing.parse(text)
-        found[text] = min(_cosine(weights[i][part], weights[rule.leader(part, i)][part])
+        cosines[text] = min(_cosine(weights[i][part], weights[rule.leader(part, i)][part])
                           for part in SHARED_PARTS[rule.scope] for i in range(depth) if rule.leader(part, i) != i)
-    allowed = {text: cosine for text, cosine in found.items() if cosine >= LEAST_COSINE}
+    allowed = {text: cosine for text, cosine in cosines.items() if cosine >= LEAST_COSINE}
     if not allowed:
-        return SimilarLayers((), max(found.values()))
+        return SimilarLayers((), max(cosines.values()))
     chosen = _largest_groups(tuple(allowed))
     return SimilarLayers(chosen, min(allowed[text] for text in chosen))
 
