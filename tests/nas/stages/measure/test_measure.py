@@ -78,7 +78,7 @@ def test_a_gap_is_a_warning_that_says_what_to_profile(capsys) -> None:
         writer.writerows(rows)
     code, out, err = nas(capsys, "measure", "first/a", "--device", "made-up")
     text = " ".join(out.split())
-    assert (code, err) == (0, "") and "% less on made-up than predicted" in text
+    assert (code, err) == (0, "") and "% less time on made-up than predicted" in text
     assert "run nas profile made-up --space gone --phase prefill --budget 10m" in text
     (row,) = measured(capsys, "first/a", "--device", "made-up")
     assert row["gap"] < -0.3 and row["warning"]
