@@ -102,8 +102,9 @@ def continued(subnet: Subnet, run: dict[str, Any]) -> tuple[list[int], bool]:
 
 def translated(subnet: Subnet, run: dict[str, Any]) -> tuple[list[int], bool]:
     """The tokens of the export's `run.py`, and whether `nas translate` writes the same."""
-    text, n = TEXTS["seq2seq"], 2 * len(run["TOKENIZER"].encode(TEXTS["seq2seq"])) + 10
+    text = TEXTS["seq2seq"]
     source, mask, *types = run["read"](text)
+    n = 2 * int(mask.sum()) + 10  # without padding, as `nas translate` counts
     written = run["greedy"]([BOS], n, mask, *run["load"]("encoder")(source, mask, *types))
     answer = next(iter(predict(PredictRequest(str(subnet.path), [text], "translate"), StageProgress())))
     ids = torch.from_numpy(source)[:, : int(mask.sum())]

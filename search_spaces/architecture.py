@@ -141,7 +141,7 @@ class Architecture:
         data = _table(data, "")
         version = data.pop("schema_version", None)
         if version != SCHEMA_VERSION or isinstance(version, bool):
-            message = f"{shown(version)}; this version reads {SCHEMA_VERSION}"
+            message = f"{shown(version)} is not supported; this version reads {SCHEMA_VERSION}"
             raise InputError("architecture", [Fault("schema_version", message)])
         parsed: dict[str, Any] = {}
         for name, value in data.items():

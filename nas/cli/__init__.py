@@ -73,7 +73,7 @@ def _explain(error: BaseException) -> tuple[int, str] | None:
     from search_spaces.errors import InputError
 
     if isinstance(error, typer.Abort) and isinstance(error.__context__, EOFError):
-        return 2, "standard input ended before an answer; give one, or use the option for it (see --help)"
+        return 2, "standard input ended before the answer to a question; use an option instead (see --help)"
     if isinstance(error, (Stopped, KeyboardInterrupt, typer.Abort)):  # already printed
         return STOPPED, ""
     if isinstance(error, InputError):

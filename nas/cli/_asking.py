@@ -37,8 +37,8 @@ class Asking:
             question.check(question.default)
             if question.guessed:
                 others = ", ".join(name for name in question.allowed if name != question.default)
-                self._print(f"{question.text} Assumed: {question.default}; for another ({others}) give "
-                            f"{question.option}")
+                self._print(f"{question.text} Assumed: {question.default}; to choose another ({others}), "
+                            f"give {question.option}")
             return question.default
         if question.note:
             self._print(question.note)
@@ -50,8 +50,8 @@ class Asking:
                 question.check(answer)
                 return answer
             except EOFError:
-                raise InputError("nas init", f"the input ended at {question.text!r}; give "
-                                             f"{question.option}, or --yes for the default of every question") from None
+                raise InputError("nas init", f"the input ended at the question {question.text!r}; give "
+                                             f"{question.option}, or --yes for the default answers") from None
             except InputError as error:
                 self._print("; ".join(fault.message for fault in error.faults))
 

@@ -86,7 +86,7 @@ def score(model: nn.Module, arch: Architecture, task: Task, prepared: Prepared, 
         InputError: there is not enough memory.
     """
     device, size = next(model.parameters()).device, recipe.batch_size
-    remedy = f"close other programs, or train with a batch_size below {size}, which is also the evaluation batch"
+    remedy = f"close other programs, or train with a batch_size below {size}; evaluation uses it, too"
     with torch.no_grad(), enough_memory(f"evaluation of {arch.key[:12]}", remedy):
         return task.evaluate(lambda batch: predict(model, arch, batch.to(device), recipe), prepared, split, size=size,
                              limit=limit, full=full)

@@ -139,7 +139,7 @@ def outcome_notes(state: Progress, recipe: Recipe, folder: Path) -> Iterator[str
     if state.stopped_early:
         yield f"stopped early: no better loss since step {state.best_step:,}"
     if recipe.patience and state.best_loss is not None:
-        yield f"the weights are those of step {state.best_step:,}, the best evaluation"
+        yield f"the weights are those of step {state.best_step:,}, which had the best evaluation"
     if state.skipped:
         yield f"{state.skipped:,} steps had no finite gradient and were skipped"
     yield f"curves: {folder}/metrics.csv, or tensorboard --logdir {folder}/tensorboard"

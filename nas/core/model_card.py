@@ -34,7 +34,7 @@ def card(subnet: Subnet, usage: Sequence[str] = ()) -> str:
         usage: Python that runs an export, for the card of the export; by default, how to use the subnet's folder.
     """
     sections = (("", _opening(subnet)), ("Quality and cost", _figures(subnet)), ("Latency", _latencies(subnet)),
-                ("How it was made", _history(subnet)), ("Data", _data(subnet)),
+                ("History", _history(subnet)), ("Data", _data(subnet)),
                 ("Exports", () if usage else _exports(subnet)), ("Architecture", _drawing(subnet.arch)),
                 ("How to use it", ("```python", *usage, "```") if usage else _use(subnet)))
     parts = [(f"## {title}\n\n" if title else "") + "\n".join(lines) + "\n"
@@ -85,8 +85,8 @@ def _latencies(subnet: Subnet) -> Iterator[str]:
     head = ("device", "phase", "predicted", UNMEASURED, "measured", "difference from predicted", "conditions")
     yield from _table(head, rows, right=(2, 3, 4, 5))
     if any(row[3] for row in rows):
-        yield (f"\n{MARK}: the column \"{UNMEASURED}\" is the share of the prediction that is based on prices of units "
-               "that were not measured: interpolated between measured ones, or estimated from a specification.")
+        yield (f"\n{MARK}: the column \"{UNMEASURED}\" is the share of the prediction that is based on units that "
+               "were not measured: their latency is interpolated, or estimated from a specification.")
 
 
 def _history(subnet: Subnet) -> Iterator[str]:
@@ -94,7 +94,7 @@ def _history(subnet: Subnet) -> Iterator[str]:
     metrics = list(dict.fromkeys(name for step in steps for name in step.metrics))
     rows = [(step.stage, _settings_text(step.settings), *(_number(step.metrics.get(name)) for name in metrics))
             for step in steps]
-    names = [f"{name} after it" for name in metrics]
+    names = [f"{name} after the step" for name in metrics]
     yield from _table(("step", "settings", *names), rows, right=range(2, 2 + len(names)))
 
 

@@ -93,7 +93,7 @@ def by_key(entries: Sequence[FrontEntry], key: str, run: str) -> FrontEntry:
                                         f"has a key that starts with {key!r}; {Command('pareto', run)} lists keys")
     if len(matches) > 1:
         shown = ", ".join(entry.arch.key[:12] for entry in matches[:3])
-        raise InputError(Option("key"), f"{key!r} is the start of {len(matches)} keys ({shown}, ...); give more "
+        raise InputError(Option("key"), f"{key!r} matches {len(matches)} keys ({shown}, ...); give more "
                                         "characters")
     return matches[0]
 
@@ -102,7 +102,7 @@ def within(entries: Sequence[FrontEntry], limits: Sequence[Limit]) -> list[Front
     """The architectures that meet all limits. Raises InputError with the nearest if there are none."""
     for limit in limits:
         if limit.measure.is_quality and not all(limit.measure.kind in entry.metrics for entry in entries):
-            raise InputError(_option(limit), f"the search did not evaluate {limit.measure.name}; it knows "
+            raise InputError(_option(limit), f"the search did not evaluate {limit.measure.name}; allowed: "
                                              f"{', '.join(entries[0].metrics)} and all costs")
     kept = [entry for entry in entries if all(limit.holds(entry.value(limit.measure)) for limit in limits)]
     if not kept:

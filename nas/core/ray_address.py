@@ -67,7 +67,7 @@ def _require_local() -> str:
     """See `local_address`. Raises InputError if this machine belongs to no cluster."""
     address = local_address()
     if not address:
-        message = "no Ray cluster for 'auto': RAY_ADDRESS is not set, and no Ray runs on this machine"
+        message = "no Ray cluster for 'auto': RAY_ADDRESS is not set, and Ray is not running here"
         raise InputError(Option("ray"), f"{message}; {REMEDY}")
     return address
 
@@ -86,7 +86,7 @@ def _why_not(host: str, port: int) -> str | None:
     except ConnectionRefusedError:
         return f"nothing listens on {where}"
     except TimeoutError:
-        return f"{where} did not answer for {ANSWER_S:.0f} s"
+        return f"{where} did not answer within {ANSWER_S:.0f} s"
     except (OSError, OverflowError) as error:
         return f"{where} cannot be reached ({getattr(error, 'strerror', None) or error})"
     return None if len(answer) > 3 and answer[3] == _SETTINGS else f"the server on {where} is not a Ray cluster"
@@ -117,7 +117,7 @@ def connect(address: str, **settings: Any) -> None:
 
     def check_time() -> None:
         if time.monotonic() > until:
-            raise TimeoutError(f"the server there does not answer like a Ray cluster ({CONNECT_S:.0f} s)")
+            raise TimeoutError(f"the server does not answer as a Ray cluster does ({CONNECT_S:.0f} s)")
 
     error = in_thread(lambda: ray.init(address=address, **settings), check_time, _POLL_S)
     if error is not None:

@@ -103,7 +103,7 @@ class Study:
                 raise InputError(str(self.path), f"trial {trial.number} does not belong to this search; {REMEDY}")
             values = trial.values or ()
             if trial.state == TrialState.COMPLETE and not (len(values) == len(names) and np.isfinite(values).all()):
-                raise InputError(where, f"has no finite value for each of {', '.join(names)}; {REMEDY}")
+                raise InputError(where, f"lacks a finite value for one of {', '.join(names)}; {REMEDY}")
 
     def check_measures(self) -> None:
         """Raises InputError if an evaluated trial lacks a metric or a cost that is an objective."""

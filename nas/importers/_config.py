@@ -74,14 +74,14 @@ class PretrainedSettings:
         if not isinstance(labels, Mapping) or not labels:
             return self.number("num_labels", 2)
         if set(labels) != {str(i) for i in range(len(labels))}:
-            raise self.fault("id2label", f"the classes {shown(sorted(labels))} are not allowed; allowed: those from 0 "
-                                         f"to {len(labels) - 1}")
+            raise self.fault("id2label", f"the classes {shown(sorted(labels))} are not allowed; allowed: 0 to "
+                                         f"{len(labels) - 1}")
         return len(labels)
 
     def shorter(self, name: str, wanted: int | None, longest: int) -> int:
         """The context: as wanted, at most what the model has. Raises InputError."""
         if wanted is not None and wanted > longest:
-            raise self.fault(name, f"the longest context is {longest:,} tokens, requested: {wanted:,}")
+            raise self.fault(name, f"{wanted:,} is not allowed; allowed: 1 to {longest:,}, the model's context")
         return wanted or longest
 
     def head(self, wanted: str | None, by_ending: Mapping[str, str], possible: Sequence[str]) -> str:

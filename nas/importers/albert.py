@@ -27,7 +27,7 @@ def read(config: PretrainedSettings, names: frozenset[str], wishes: ImportWishes
     head = ALBERT_HEADS.choose(config, wishes.head, names)
     width, rank = config.number("hidden_size", 4096), config.number("embedding_size", 128)
     if rank >= width:
-        raise config.fault("embedding_size", f"{rank} is not less than the hidden_size {width}, which is not supported")
+        raise config.fault("embedding_size", f"{rank} is not supported; supported: less than the hidden_size {width}")
     owners = _owners(config.number("num_hidden_layers", 12), config.number("num_hidden_groups", 1),
                      config.number("inner_group_num", 1))
     activation = config.activation("hidden_act", "gelu_new")

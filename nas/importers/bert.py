@@ -79,7 +79,7 @@ def read(config: PretrainedSettings, names: frozenset[str], wishes: ImportWishes
     width = config.number(width_name, 768 if model_type != "electra" else 256)
     rank = config.number("embedding_size", 128) if model_type == "electra" else width
     if rank > width:
-        raise config.fault("embedding_size", f"{rank} is more than the hidden_size {width}, which is not supported")
+        raise config.fault("embedding_size", f"{rank} is not supported; supported: up to the hidden_size {width}")
     first = config.data.get("pad_token_id", 1) + 1 if known.offset else 0
     longest = config.number("max_position_embeddings", 512) - first
     activation = config.activation(act_name, "gelu")

@@ -87,7 +87,7 @@ def _columns(detected: Guess, task: Task, ask: Answer, options: Mapping[str, str
         if role in options:
             picked[role] = options[role]
         elif not rest:
-            raise InputError(Option("data"), f"the task {task.name} needs a column for {role}; there is only "
+            raise InputError(Option("data"), f"the task {task.name} needs a column for {role}; found only "
                                              f"{', '.join(detected.columns)}")
         elif len(likely) == 1 or len(rest) == 1:
             picked[role] = (likely or rest)[0]
@@ -98,7 +98,7 @@ def _columns(detected: Guess, task: Task, ask: Answer, options: Mapping[str, str
 
 def _checked(task: Task, data: dict[str, str], options: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """The options with splits that can be read: one that was only found next to the training file may be dropped."""
-    notes = [f"{split}: {data[split]}, found next to it" for split in SPLITS[1:]
+    notes = [f"{split}: {data[split]}, found next to the training file" for split in SPLITS[1:]
              if split in data and split not in options]
     columns = [f"{role} is {data[role]!r}" for role in task.roles if role in data]
     notes += [f"task {task.name}{'; ' if columns else ''}{', '.join(columns)}"]

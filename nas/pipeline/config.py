@@ -93,7 +93,7 @@ class PipelineConfig(_Part):
                                        description="which architectures to extract; one selection, or a list of them")
     retrain: RetrainPart | None = Field(RetrainPart(), description="how to retrain the extracted models; null: no "
                                                                    "retraining")
-    plain: bool = Field(False, description="whether to train the space's smallest and largest from scratch for "
+    plain: bool = Field(False, description="whether to train the smallest and largest architecture from scratch for "
                                            "comparison, for as many steps as supernet and retraining together")
     export: tuple[ExportPart, ...] = Field((), description="export formats")
     measure: bool = Field(True, description="whether to measure the models on every device that is not estimated")

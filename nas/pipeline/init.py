@@ -57,7 +57,7 @@ retrain:                      # null: no retraining, keep the inherited weights
   training:
     steps: {retrain_steps}
 
-plain: false                  # true: also train the smallest and the largest from scratch, for comparison
+plain: false                  # true: also train the smallest and largest architecture from scratch
 export: []                    # export formats, such as [{{format: onnx}}, {{format: onnx, int8: true}}]
 measure: true                 # measure the extracted models on every device
 """

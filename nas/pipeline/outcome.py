@@ -37,7 +37,7 @@ class Done:
 def comparisons(shipped: Sequence[Subnet], plain: Sequence[Subnet]) -> Iterator[str]:
     """Differences of each selected model to each plain one, in the first metric and the first latency."""
     if plain:
-        yield "picked: found by the search; from scratch: the space's smallest and largest, trained as plain models"
+        yield "picked: found by the search; from scratch: smallest and largest of the space, trained alone"
     for subnet, other in ((subnet, other) for subnet in shipped for other in plain):
         differences = [f"{name} {mine - theirs:+.3f}" for name, mine in list(subnet.facts.metrics.items())[:1]
                        if mine is not None and (theirs := other.facts.metrics.get(name)) is not None]

@@ -124,8 +124,8 @@ def _parallel(first: str, second: str, sure: bool = True) -> Guess:
     encoding = next((name for name in map(_encoding, (first, second)) if name != "utf-8"), "utf-8")
     sides = [lines_of(read_text(path, encoding)) for path in (first, second)]
     if len(sides[0]) != len(sides[1]):
-        raise InputError(first, f"has {len(sides[0]):,} lines but {second} has {len(sides[1]):,}; parallel files have "
-                                "the same number")
+        raise InputError(first, f"has {len(sides[0]):,} lines but {second} has {len(sides[1]):,}; parallel files need "
+                                "the same number of lines")
     before, parts, after = _common(first, second)
     if before.endswith(".") and (not after or after.startswith(".")) and "*" not in before:
         data, pair = {"train": before[:-1]}, (parts[0] + after, parts[1] + after)
@@ -152,7 +152,7 @@ def _common(first: str, second: str) -> tuple[str, tuple[str, str], str]:
         m += 1
     parts = ["".join(path_words[n : len(path_words) - m]) for path_words in words]
     if not all(parts):
-        raise InputError(first, f"{second} does not differ from it in one word of its name; rename one of them")
+        raise InputError(first, f"{second} must differ from it in one word, as in train.de and train.en; rename it")
     return "".join(words[0][:n]), (parts[0], parts[1]), "".join(words[0][len(words[0]) - m :])
 
 

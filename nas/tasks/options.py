@@ -114,7 +114,7 @@ def _table_misfits(data: Mapping[str, str], roles: tuple[str, ...]) -> Iterator[
     if data.get("header") == "false" and "train" in data and "pattern" not in data:
         for key in roles:
             if not _is_count(data.get(key, "")):
-                yield Fault(key, f"is {data.get(key)!r}; header=false needs the number of the column, from 1")
+                yield Fault(key, f"is {data.get(key)!r}; header=false needs a column number, counted from 1")
 
 
 def _values(data: Mapping[str, str], extras: Mapping[str, tuple[str, ...]]) -> Iterator[Fault]:

@@ -22,4 +22,6 @@ def n_right(logits: Tensor, labels: Tensor) -> int:
 
 def cut_note(n_cut: int, n: int, context: int) -> list[str]:
     """The sentence about sequences that were too long, if any."""
-    return [f"{n_cut:,} of {n:,} sequences are longer than the context of {context} and were cut"] if n_cut else []
+    if not n_cut:
+        return []
+    return [f"{n_cut:,} of {n:,} sequences are longer than the context of {context} and were truncated"]

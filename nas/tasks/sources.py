@@ -49,7 +49,7 @@ def take_off(rows: Mapping[str, list[Row]], seed: int, keep: Callable[[Sequence[
     free = [place for place in range(len(train)) if place not in stay]
     n = max(1, int(part * len(train)))
     if len(free) < n * len(missing) or len(train) == n * len(missing):
-        kept = f", {len(stay):,} of which are the first with their label," if len(stay) > 2 else ""
+        kept = f", of which {len(stay):,} must stay so that no label is lost," if len(stay) > 2 else ""
         raise too_few(missing, f"{len(train):,} training examples{kept}")
     rng.shuffle(free)
     for i, split in enumerate(missing):

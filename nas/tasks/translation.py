@@ -67,10 +67,10 @@ class Translation(Task):
         stripped: list[Row] = [(source.strip(), target.strip()) for source, target in rows]
         whole = [row for row in stripped if all(row)]
         if not whole:
-            raise InputError(WHERE, [Fault(split, "every pair has an empty side")])
+            raise InputError(WHERE, [Fault(split, "every pair has an empty source or target")])
         if len(whole) < len(rows):
-            notes.append(f"{len(rows) - len(whole):,} of {len(rows):,} pairs of {split} have an empty side "
-                         "and were removed")
+            notes.append(f"{len(rows) - len(whole):,} of {len(rows):,} pairs of {split} have an empty source "
+                         "or target and were removed")
         return whole
 
     def texts(self, rows: list[Row]) -> Iterator[str]:

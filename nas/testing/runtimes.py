@@ -81,9 +81,9 @@ class Nothing:
 sys.meta_path.insert(0, Nothing())
 import importlib.util
 from pathlib import Path
-spec = importlib.util.spec_from_file_location("measure", "measure.py")
-measure = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(measure)
+spec = importlib.util.spec_from_file_location("protocol", "measure.py")
+protocol = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(protocol)
 runtime = protocol.load_module(Path("runtime.py"))
 described = [{"dtype": "float32", "shape": %s}]
 run = runtime.load(sys.argv[1], protocol.random_inputs(described), {"threads": 2, "precision": "fp32"})

@@ -55,7 +55,8 @@ class _Compiler:
         wanted = FAMILIES[file.family]
         for name in ("encoder", "decoder"):
             if (getattr(file, name) is not None) != (name in wanted):
-                self.faults.append(Fault(name, "is missing" if name in wanted else f"family {file.family} has none"))
+                message = "is missing" if name in wanted else f"family {file.family} has no {name}"
+                self.faults.append(Fault(name, message))
                 self.shapeless |= name in wanted
         if file.family != "seq2seq" and False in file.share_inputs:
             self.faults.append(Fault("share_inputs", "false is allowed for the family seq2seq only"))

@@ -114,7 +114,7 @@ def _points() -> dict[str, tuple[str, dict[str, Any], dict[str, Any]]]:
             raise InputError(where, "must be a table with the keys schema_version, base and models")
         version = data["schema_version"]
         if version != SCHEMA_VERSION:
-            raise InputError(where, [Fault("schema_version", f"{version!r}; this version reads {SCHEMA_VERSION}")])
+            raise InputError(where, [Fault("schema_version", f"{version!r} is not allowed; allowed: {SCHEMA_VERSION}")])
         for name, overrides in data["models"].items():
             if name in points:
                 raise InputError(where, [Fault(f"models.{name}", f"is defined in {points[name][0]} too")])

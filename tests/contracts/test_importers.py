@@ -261,7 +261,7 @@ def test_the_classes_of_a_classifier_are_numbered_and_heads_divide_the_width(tmp
     with pytest.raises(InputError, match="config.json: head_dim: "):
         imported(folder, tmp_path / "ours")
     changed(folder, id2label={"0": "good", "x": "bad"})
-    with pytest.raises(InputError, match=r"id2label: the classes \['0', 'x'\] are not allowed; allowed: those from 0"):
+    with pytest.raises(InputError, match=r"id2label: the classes \['0', 'x'\] are not allowed; allowed: 0 to 1"):
         imported(folder, tmp_path / "ours")
 
 

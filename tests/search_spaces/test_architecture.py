@@ -48,8 +48,8 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "rank that is a word": (put("embedding", "rank", value="encoder"), "embedding.rank: 'encoder'"),
     "unknown key": (put("wdth", value=3), "wdth: unknown key; allowed: family, vocab_size"),
     "missing key": (drop("width"), "width: is missing"),
-    "no version": (drop("schema_version"), "schema_version: None; this version reads 1"),
-    "newer version": (put("schema_version", value=2), "schema_version: 2; this version reads 1"),
+    "no version": (drop("schema_version"), "schema_version: None is not supported; this version reads 1"),
+    "newer version": (put("schema_version", value=2), "schema_version: 2 is not supported; this version reads 1"),
     "family that is a list": (
         put("family", value=["lm"]), "family: ['lm'] is not allowed; allowed: lm, encoder, seq2seq"),
     "width that is a text": (put("width", value="16"), "width: '16' is not allowed; allowed: a whole number from 1"),

@@ -125,7 +125,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "choosing what is not listed": (
         {"decoder__choose": ["plain", "fancy"]}, ["decoder.choose: 'fancy' is not one of the layer types: plain"]),
     "missing stack": ({"family": "encoder", "decoder": ...}, ["encoder: is missing"]),
-    "stack of another family": ({"encoder": changed()["decoder"]}, ["encoder: family lm has none"]),
+    "stack of another family": ({"encoder": changed()["decoder"]}, ["encoder: family lm has no encoder"]),
     "missing cross-attention": (
         {"family": "seq2seq", "encoder": changed()["decoder"]},
         ["decoder.layers.plain.cross: is missing: a seq2seq decoder attends to the source"]),

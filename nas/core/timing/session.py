@@ -197,7 +197,7 @@ class Bench:
         lacking = [workload.name for workload in everything if workload.name not in timings]
         least = timing.least_rounds if late_rounds is None else min(timing.least_rounds, late_rounds)
         if lacking or len(rounds.lines) < least:
-            what = f"no times of {lacking[0]}" if lacking else f"{len(rounds.lines)} of {least} rounds"
+            what = f"no timings of {lacking[0]}" if lacking else f"{len(rounds.lines)} of {least} rounds"
             raise InputError(self.device.name, f"returned {what}; rerun the same command to resume")
         return timings
 

@@ -197,8 +197,8 @@ def _with_advice(result: MeasuredSubnet, subnet: Subnet, model: LatencyModel, fo
     again = f" after deleting {folder}" if other or whole else ""
     command = Command("profile", name, space=subnet.facts.run, phase=phase, budget="10m",
                       out=None if folder == named_folder(name) else folder)
-    return replace(result, warning=f"{subnet.path} takes {100 * abs(gap):.0f} % {'longer' if gap > 0 else 'less'} on "
-                                  f"{model.name} than predicted: {why}; run {command}{again}")
+    return replace(result, warning=f"{subnet.path} takes {100 * abs(gap):.0f} % {'more' if gap > 0 else 'less'} time "
+                                  f"on {model.name} than predicted: {why}; run {command}{again}")
 
 
 def _keep(subnet: Subnet, timed: MeasuredSubnet, model: LatencyModel, header: dict[str, Any]) -> MeasuredSubnet:

@@ -127,7 +127,7 @@ def _cluster() -> Iterator[Finding]:
             yield Finding("Ray", "cluster", "yes", f"{source}: {address} answers; use it with {Option('ray')} "
                                                    f"{'auto' if source == 'RAY_ADDRESS' or not named else address}")
     if not named and not here:
-        yield Finding("Ray", "cluster", "no", f"RAY_ADDRESS is not set, and no Ray runs on this machine; {START}")
+        yield Finding("Ray", "cluster", "no", f"RAY_ADDRESS is not set, and Ray is not running here; {START}")
 
 
 def _tools() -> Iterator[Finding]:

@@ -107,7 +107,7 @@ class PlainModel(nn.Module):
             if step.role in SUBLAYERS and step.stack == "decoder":
                 block = self.get_submodule(step.path).block
                 if step.role != "ffn" and not hasattr(block, "state_shapes"):
-                    raise ValueError(f"{type(block).__name__} cannot read token by token; pass use_cache=False")
+                    raise ValueError(f"{type(block).__name__} cannot decode token by token; pass use_cache=False")
                 shapes = block.state_shapes(batch, 0) if hasattr(block, "state_shapes") else ()
                 states.append(tuple(like.new_zeros(shape) for shape in shapes))
         return tuple(states)
@@ -173,7 +173,7 @@ class ParetoformerModel(PreTrainedModel):
         """Raises ValueError where a sequence is longer than the context."""
         if length > self.config.context:
             raise ValueError(f"a sequence of {length} tokens is longer than the context {self.config.context}; "
-                             "cut it, for example with tokenizer(..., truncation=True)")
+                             "truncate it, for example with tokenizer(..., truncation=True)")
 
 
 class ParetoformerWriter(ParetoformerModel, GenerationMixin):

@@ -121,7 +121,7 @@ def _batches(shipment: Shipment, n: int) -> tuple[list[Batch], str, bool]:
     try:
         subnet.run()
     except InputError:
-        return list(_drawn(shipment, n)), f"tokens drawn with seed {SEED}, because its run does not exist", False
+        return list(_drawn(shipment, n)), f"random tokens (seed {SEED}), because its run does not exist", False
     batches = list(subnet.prepared().valid.in_order(ROWS, n))
     return batches, f"{sum(len(batch.tokens) for batch in batches)} validation examples", True
 

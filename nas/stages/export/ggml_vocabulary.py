@@ -78,5 +78,5 @@ def _pre(subnet: Subnet, pre: dict[str, Any] | None) -> str:
             return "llama-bpe"
         if r"|\p{N}|" in pattern:
             return "qwen2"
-    raise InputError(str(subnet.path), f"has a tokenizer that splits texts by {', '.join(kinds) or 'nothing'}, for "
-                                       "which llama.cpp has no name")
+    raise InputError(str(subnet.path), f"has a tokenizer that splits texts by {', '.join(kinds) or 'nothing'}, "
+                                       "which llama.cpp does not support")

@@ -76,5 +76,5 @@ def check_decoder(shipment: Shipment) -> None:
     try:
         state_slots(shipment.arch)
     except InputError as error:
-        raise InputError(str(shipment.subnet.path), f"has no decoder: {error}; export it without one with "
+        raise InputError(str(shipment.subnet.path), f"cannot decode: {error}; omit the decoder with "
                                                     f"{Option('no_decoder')}") from None

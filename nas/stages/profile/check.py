@@ -108,7 +108,7 @@ def check(profiling: Profiling, phase: str, n: int, budget_s: float) -> ProfileC
     bench.prepare([*again, *wholes], start + COMPILING_SHARE * budget_s, len(again) + LEAST)
     ready = [i for i, whole in enumerate(wholes) if whole.name in bench.compiled or whole.name in bench.live]
     if len(ready) < n:
-        profiling.progress.note(f"{phase}: the budget allows preparing {len(ready)} of {n} models")
+        profiling.progress.note(f"{phase}: the budget is enough for {len(ready)} of {n} models")
     archs, wholes = [archs[i] for i in ready], [wholes[i] for i in ready]
     predicted, intervals = predicted[ready], [intervals[i] for i in ready]
     passes, slower, timing_s = [], [], max(start + budget_s - time.monotonic(), 0.0)

@@ -19,8 +19,8 @@ def report_table(report: RankingReport) -> RenderableType:
         heading = Text(f"{comparison.n} architectures, {title}", style="bold")
         parts += [heading, _figures(comparison), *_sentences(comparison), Text("")]
     if report.noise:
-        parts.append(Text(f"two trainings that differ only in the seed have a standard deviation of "
-                          f"{report.noise.sigma:.4f} nats each ({report.noise.repeats} pairs)"))
+        parts.append(Text(f"standard deviation of the loss over seeds: "
+                          f"{report.noise.sigma:.4f} nats ({report.noise.repeats} pairs of trainings)"))
     if report.dropped:
         parts.append(Text(f"{report.dropped} architectures are excluded: a loss was not finite"))
     return Group(*parts)

@@ -1,7 +1,7 @@
 // One or two architectures: drawing, costs and latency breakdown.
 const selected = ["", ""];
 const NAMES = {attends: "attention", convolves: "convolution", deep: "DeLighT unit", cross: "cross-attention",
-               ffn: "feed-forward", other: "another mixer", end: "embedding, norm, head", overhead: "overhead"};
+               ffn: "feed-forward", other: "other mixer", end: "embedding, norm, head", overhead: "overhead"};
 const pointOf = key => search && search.points.find(point => point.key === key);
 
 function select(key, scroll = false) {
@@ -52,7 +52,7 @@ function showPanes() {
   byId("legend").replaceChildren(...inks([
     ...Object.keys(NAMES).filter(name => drawn.has(name)).map(name => [name, NAMES[name], name]),
     ...(has("again") ? [["again", "shared weights", "end"]] : []),
-    ...(has("gone") ? [["gone", "a slot left out", "end"]] : [])]));
+    ...(has("gone") ? [["gone", "unused slot", "end"]] : [])]));
 }
 
 function pane(key, i) {

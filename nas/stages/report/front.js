@@ -48,7 +48,7 @@ function choose(cost) {
   slider.disabled = !(high > low);
   view.limit = Infinity;
   view.order = null;
-  byId("limit-label").textContent = `At most this ${words(cost)}`;
+  byId("limit-label").textContent = `Maximum ${words(cost)}`;
   showFront();
   if (selected[0]) showPanes();  // latency breakdown on this device
 }
@@ -64,9 +64,9 @@ function showFront() {
     ". Select one in the chart or the table to draw it.";
   const alone = ["inherit", "scratch"].some(how => trainedModels(how).length);
   byId("front-judged").textContent = alone && search.judged !== DATA.whole
-    ? `The ${view.quality} of points of the search is on ${search.judged}; that of retrained models and of models ` +
-      `from scratch is on ${DATA.whole}, so small differences between the two are not significant.`
-    : `Every ${view.quality} is on ${search.judged}.`;
+    ? `Points of the search show the ${view.quality} on ${search.judged}; retrained models and models trained from ` +
+      `scratch show it on ${DATA.whole}, so small differences between the two are not significant.`
+    : `Every ${view.quality} was evaluated on ${search.judged}.`;
   if (trainedModels("inherit").concat(trainedModels("scratch")).some(isBeyond(qualityRange())))
     byId("front-judged").textContent += " Triangles at the edge mark models outside this chart.";
   showKinds();

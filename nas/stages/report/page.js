@@ -48,7 +48,7 @@ function setUpMissing() {
      `nas measure ${subnet} --device ${device}`],
     ...devices.filter(name => !DATA.checks.some(check => check.device === name))
       .map(name => [true, `accuracy of the profile of ${name}`, `nas profile ${name} --check`]),
-    [!DATA.ranked, "how well the supernet ranks", `nas rank ${DATA.run}`],
+    [!DATA.ranked, "ranking quality of the supernet", `nas rank ${DATA.run}`],
   ].filter(([missing]) => missing);
   byId("missing").hidden = !commands.length;
   byId("commands").replaceChildren(...commands.flatMap(([, what, command]) =>

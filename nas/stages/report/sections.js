@@ -77,8 +77,8 @@ function setUpImportance() {
 function showKinds() {  // of the front that is shown
   const rows = search.kinds[`${view.quality} ${view.cost}`];
   byId("kinds").hidden = false;
-  byId("kinds-says").textContent = `Architectures with a block of each kind, and the ${measure(view.cost).label} of ` +
-    "those on the front.";
+  byId("kinds-says").textContent = `Number of architectures with a block of each kind, and the range of ` +
+    `${measure(view.cost).label} of those on the front.`;
   const range = row => row.on_front ? `${show(view.cost, row.least_cost)} to ${show(view.cost, row.most_cost)}` : "–";
   byId("kinds-table").replaceChildren(table([
     {title: "role", words: "few", cell: row => row.role, sort: row => row.role},
@@ -126,7 +126,7 @@ function setUpRanking() {
   if (!found) return;
   byId("ranking").hidden = false;
   const steps = found.steps ? ` for ${found.steps.toLocaleString("en-US")} steps` : "", top = found.overall.ceiling;
-  byId("ranking-says").textContent = `Loss on the supernet’s weights against the loss after training from scratch` +
+  byId("ranking-says").textContent = `Loss with the supernet’s weights against the loss after training from scratch` +
     `${steps}, ${found.overall.n} architectures.` +
     (top ? ` A perfect predictor would reach a tau of ${top.perfect.toFixed(2)}: the rest is seed noise.` : "");
   const groups = {spread: ["spread over the range of costs", "attends", "circle"],
@@ -139,7 +139,7 @@ function setUpRanking() {
               hovertemplate: "<b>%{text}</b><br>supernet %{x:.4f}, trained %{y:.4f}<extra></extra>",
               marker: {size: 9, symbol, color: colour(ink)}};
     }).filter(trace => trace.x.length),
-    layout: {xaxis: {title: titled("loss on the supernet’s weights")},
+    layout: {xaxis: {title: titled("loss with the supernet’s weights")},
              yaxis: {title: titled("loss after training from scratch")}}}));
   const range = (low, high) => low === null || high === null ? "" : ` [${low.toFixed(2)}, ${high.toFixed(2)}]`;
   const tau = (part, name) => {

@@ -118,12 +118,12 @@ class _Picture:
         place = 0
         for slot in range(n_slots) if plain else used:
             if plain and slot not in used:
-                self._empty(f"slot {slot} left out")
+                self._empty(f"slot {slot} unused")
                 continue
             self._layer(place, layers[place], uses)
             place += 1
         if not plain and n_slots > len(layers):
-            self._empty(f"{n_slots - len(layers)} of {n_slots} left out")
+            self._empty(f"{n_slots - len(layers)} of {n_slots} slots unused")
         for (role, _), heights in uses.items():
             if len(heights) > 1:
                 self._bracket(role, heights)

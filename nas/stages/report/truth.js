@@ -50,8 +50,8 @@ function showChecks() {
     {title: "noise floor", cell: row => percent(row.noise_floor)},
     {title: "within 10 %", cell: row => percent(row.predicted.within, 0)},
     {title: "Kendall’s tau", cell: row => tau(row.predicted.tau)},
-    {title: "naive table’s error", cell: row => percent(row.naive.mape)},
-    {title: "error by MACs", cell: row => percent(row.macs.mape)},
+    {title: "error of the naive table", cell: row => percent(row.naive.mape)},
+    {title: "error of a MAC estimate", cell: row => percent(row.macs.mape)},
     {title: "models", cell: row => row.n}], checks));
   const slower = row => `${row.device}, ${row.phase}: machine was ${row.slowdown.toFixed(3)}x slower than at ` +
     `profiling time; measurements corrected` +

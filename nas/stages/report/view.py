@@ -12,5 +12,5 @@ def report_table(result: ReportResult) -> RenderableType:
     """The files of a report."""
     lines = [f"{result.page}: open it in a browser; it works offline"]
     if result.files:
-        lines.append(f"{result.files[0].parent}: {len(result.files)} pictures and tables")
+        lines.append(f"{result.files[0].parent}: {len(result.files)} plots and tables")
     return Text("\n".join(lines), no_wrap=True, overflow="ignore")

@@ -62,9 +62,9 @@ class SearchRequest:
 
     def __post_init__(self) -> None:
         if self.fresh and self.more is not None:
-            raise InputError(Option("fresh"), f"restarts, {Option('more')} resumes; give one of them")
+            raise InputError(Option("fresh"), f"cannot be combined with {Option('more')}, which resumes a search")
         if self.more is not None and "trials" in self.given:
-            raise InputError(Option("more"), f"adds trials to a search; give it or {Option('trials')}")
+            raise InputError(Option("more"), f"cannot be combined with {Option('trials')}; it adds trials to a search")
 
     @property
     def given(self) -> dict[str, Any]:

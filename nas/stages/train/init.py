@@ -137,7 +137,7 @@ def difference(arch: Architecture, space: SearchSpace) -> str:
     mine, largest = _flat(arch.to_dict()), _flat(space.largest().to_dict())
     for key in dict.fromkeys((*largest, *mine)):
         if mine.get(key) != largest.get(key):
-            return f"{key} is {_shown(mine.get(key))}, in the space's largest {_shown(largest.get(key))}"
+            return f"{key} is {_shown(mine.get(key))}, but in the space's largest {_shown(largest.get(key))}"
     return "it has the same dims in other slots"
 
 

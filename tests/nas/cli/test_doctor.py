@@ -29,7 +29,7 @@ def test_every_runtime_and_extra_is_looked_at(capsys):
 def test_a_cluster_is_looked_for_at_the_variable_and_on_this_machine(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    assert "RAY_ADDRESS is not set, and no Ray runs on this machine" in found(capsys)["Ray", "cluster"]["message"]
+    assert "RAY_ADDRESS is not set, and Ray is not running here" in found(capsys)["Ray", "cluster"]["message"]
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray/ray_current_cluster").write_text("127.0.0.1:9")
     assert "this machine: no Ray cluster at '127.0.0.1:9'" in found(capsys)["Ray", "cluster"]["message"]

@@ -131,7 +131,7 @@ def test_an_answer_that_does_not_come_is_one_sentence(here, capsys, monkeypatch)
 
     monkeypatch.setattr(evaluation, "run", ask)
     code, _, err = nas(capsys, "evaluate", "a")
-    assert code == 2 and err.strip().startswith("nas: standard input ended before an answer")
+    assert code == 2 and err.strip().startswith("nas: standard input ended before the answer")
 
 
 def test_modules_in_the_working_directory_are_not_imported(tmp_path):

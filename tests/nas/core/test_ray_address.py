@@ -67,7 +67,7 @@ def test_every_command_says_that_nothing_listens(here, finished, capsys, nobody,
 
 
 @pytest.mark.parametrize(("address", "says"), [
-    ("auto", "no Ray cluster for 'auto': RAY_ADDRESS is not set, and no Ray runs on this machine; start"),
+    ("auto", "no Ray cluster for 'auto': RAY_ADDRESS is not set, and Ray is not running here; start"),
     ("nonsense", "'nonsense' is not allowed; allowed: auto, local, HOST:PORT or ray://HOST:PORT"),
     ("no-such-host.invalid:6379", "unknown host no-such-host.invalid"), ("127.0.0.1:99999", "is not allowed"),
 ])
@@ -92,7 +92,7 @@ def test_a_variable_that_names_no_cluster_is_told(nobody, monkeypatch):
 
 
 @pytest.mark.parametrize(("answer", "says"), [(b"HTTP/1.0 400 Bad Request\r\n", "is not a Ray cluster"),
-                                              (None, "did not answer for 1 s")])
+                                              (None, "did not answer within 1 s")])
 def test_what_listens_and_is_no_cluster(nobody, monkeypatch, answer, says):
     monkeypatch.setattr(ray_address, "ANSWER_S", 1.0)
     with server(answer) as address, pytest.raises(InputError, match=says):
@@ -104,7 +104,7 @@ def test_a_cluster_that_does_not_go_on_is_given_up_and_a_signal_is_heard(monkeyp
     monkeypatch.setattr(ray_address, "CONNECT_S", 0.3)
     monkeypatch.setattr(ray, "init", lambda **_: forever.wait())
     monkeypatch.setattr(ray_cluster, "check_answers", lambda _: None)
-    with pytest.raises(InputError, match="127.0.0.1:1' .*does not answer like a Ray "
+    with pytest.raises(InputError, match="127.0.0.1:1' .*does not answer as a Ray "
                                          "cluster"), cluster("127.0.0.1:1", 1):
         pass
     monkeypatch.setattr(ray_address, "CONNECT_S", 60.0)

@@ -183,7 +183,7 @@ def test_a_default_that_is_a_guess_is_named_with_its_alternatives(capsys: Any) -
                                                                 for i, text in enumerate(TEXTS)))
     found = made(capsys, "--data", "two.csv")
     assert found["data"]["label"] == "Quelle"
-    assert ("Which column is the label? Assumed: Quelle; for another (id, Urteil) give --data label=NAME"
+    assert ("Which column is the label? Assumed: Quelle; to choose another (id, Urteil), give --data label=NAME"
             in " ".join(found["out"].split()))
 
 
@@ -238,4 +238,4 @@ def test_input_that_ends_gets_a_sentence(capsys: Any, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("nas.cli._asking.is_terminal", lambda: True)
     monkeypatch.setattr(Prompt, "ask", ended)
-    assert "the input ended at 'Name of the run?'; give --run, or --yes" in refused(capsys, "init", "made.yaml")
+    assert "the input ended at the question 'Name of the run?'; give --run, or" in refused(capsys, "init", "made.yaml")

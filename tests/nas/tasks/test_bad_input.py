@@ -62,7 +62,7 @@ OPTIONS: list[tuple[str, dict[str, object], str]] = [
     ("classification", {"train": "x", "pattern": "("}, "pattern: '(' is not a regular expression: missing )"),
     ("classification", {"train": "x", "format": "pattern"}, "pattern: is missing; format=pattern needs"),
     ("classification", {"train": "x", "format": "csv", "pattern": "x"}, "pattern: cannot be combined with format=csv"),
-    ("classification", {"train": "x", "header": "false", "text": "4"}, "label: is None; header=false needs the number"),
+    ("classification", {"train": "x", "header": "false", "text": "4"}, "label: is None; header=false needs a column"),
     ("classification", {"train": "x", "header": "false", "text": "4", "label": "0"}, "label: is '0'; header=false"),
     ("classification", {"train": "x.label"}, "format: cannot detect the columns of x.label; give data format=tsv"),
     ("lm", {"train": "gone.txt"}, "gone.txt: no such file"),

@@ -35,7 +35,7 @@ def test_the_context_of_the_space_is_kept(prepare: Prepare, files: Files) -> Non
     prepared = prepare("classification", files["classification"], context=4)
     assert prepared.train.batch(0, 60, 0).tokens.shape[1] == 4
     note, = prepared.notes
-    assert note.endswith("of 60 sequences are longer than the context of 4 and were cut")
+    assert note.endswith("of 60 sequences are longer than the context of 4 and were truncated")
     pairs = prepare("translation", files["translation"], context=4, folder="pairs")
     batch = pairs.train.batch(0, 54, 0)
     assert batch.tokens.shape[1] == 4 and batch.labels.shape[1] == 4 and "of 120 sequences" in pairs.notes[0]

@@ -114,7 +114,7 @@ def test_pairs_with_an_empty_side_are_left_out(prepare: Prepare, files: Files, t
     path = tmp_path / "pairs.de"
     path.write_text("\n" + path.read_text("utf-8").split("\n", 1)[1], "utf-8")
     prepared = prepare("translation", {**files["translation"], "valid": tmp_path / "pairs", "test": tmp_path / "pairs"})
-    assert prepared.notes[0] == "1 of 60 pairs of train have an empty side and were removed"
+    assert prepared.notes[0] == "1 of 60 pairs of train have an empty source or target and were removed"
     assert len(prepared.train) == 59
 
 

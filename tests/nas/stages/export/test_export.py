@@ -46,7 +46,7 @@ def test_it_is_written_recorded_and_replaced(subnet, capsys):
     record = Subnet.open("sub").facts.exports["torch-export"]
     assert json.loads((folder / RECORD).read_text()) == {"schema_version": 1, **record}
     assert record["bytes"] == sum(path.stat().st_size for path in folder.iterdir() if path.name != RECORD)
-    assert record["compared_on"] == "tokens drawn with seed 0, because its run does not exist"
+    assert record["compared_on"] == "random tokens (seed 0), because its run does not exist"
     assert "torch-export" in (subnet.path / "README.md").read_text("utf-8")
     (folder / "left over").touch()
     (folder.parent / ".torch-export.12345678").mkdir()
@@ -175,8 +175,8 @@ def test_a_block_that_cannot_decode_is_named_and_a_decoder_left_out_only_on_requ
     monkeypatch.delattr(next(cls for cls in block.__mro__ if "state_shapes" in vars(cls)), "state_shapes")
     _module.cache_clear()
     says = refused(capsys, "export", "sub", *FORMAT)
-    assert f"sub: has no decoder: decoding: the kind {kind} cannot decode token by token" in says
-    assert says.rstrip().endswith("export it without one with --no-decoder") and says.count("\n") == 1
+    assert f"sub: cannot decode: decoding: the kind {kind} cannot decode token by token" in says
+    assert says.rstrip().endswith("omit the decoder with --no-decoder") and says.count("\n") == 1
     assert not (subnet.path / "exports").exists()
     assert nas(capsys, "export", "sub", *FORMAT, "--no-decoder")[0] == 0
     _module.cache_clear()

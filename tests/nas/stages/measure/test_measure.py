@@ -78,7 +78,7 @@ def test_a_gap_is_a_warning_that_says_what_to_profile(capsys) -> None:
         writer.writerows(rows)
     code, out, err = nas(capsys, "measure", "first/a", "--device", "made-up")
     text = " ".join(out.split())
-    assert (code, err) == (0, "") and "% less on made-up than predicted" in text
+    assert (code, err) == (0, "") and "% less time on made-up than predicted" in text
     assert "run nas profile made-up --space gone --phase prefill --budget 10m" in text
     (row,) = measured(capsys, "first/a", "--device", "made-up")
     assert row["gap"] < -0.3 and row["warning"]
@@ -133,7 +133,7 @@ def test_what_cannot_be_measured(capsys) -> None:
     assert "--phase: 'guess' is not allowed" in refused(capsys, "measure", "first/a", "--device", "made-up",
                                                         "--phase", "guess")
     for family, phase, wrong in (("encoder", "decode", "an encoder does not decode"),
-                                 ("lm", "prefill", "has a context of 12, and made-up was profiled at 128 tokens")):
+                                 ("lm", "prefill", "has a context of 12, but made-up was profiled at 128 tokens")):
         shipments.ship(Transformer(shipments.space(family).smallest()), Path(family))
         assert wrong in refused(capsys, "measure", family, "--device", "made-up", "--phase", phase)
     assert "first/b" in refused(capsys, "measure", "first/b", "--device", "made-up")

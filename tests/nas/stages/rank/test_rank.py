@@ -58,7 +58,7 @@ def test_a_report_with_table_figures_and_picture(capsys, fits, monkeypatch):
     assert (code, err) == (0, "")
     for text in ("each was trained from scratch for 4 steps, the supernet for 6", "5 architectures, all",
                  "of nearly equal MACs", "the supernet's loss", "parameters", "depth",
-                 "two trainings that differ only in the seed"):
+                 "standard deviation of the loss over seeds"):
         assert text in out
     assert fits == [4] * 7  # five, and two of them from a second seed
     rows = table()

@@ -94,7 +94,7 @@ def test_the_table_follows_the_device_and_the_slider(shown):
     pick(window, "device", ODD)
     front = front_of(search, f"latency:{ODD}")
     assert len(front) > 1 and keys(window) == [point["key"][:12] for point in front]
-    assert window.run("document.getElementById('limit-label').textContent") == "At most this latency"
+    assert window.run("document.getElementById('limit-label').textContent") == "Maximum latency"
     window.run("document.getElementById('limit').focus()")
     for kind in ("keyDown", "keyUp"):  # the least, by keyboard
         window.ask("Input.dispatchKeyEvent", type=kind, key="Home", code="Home", windowsVirtualKeyCode=36)

@@ -35,7 +35,7 @@ def test_boxes_are_to_scale_and_complete(name):
         assert list(rows.values()) == pytest.approx([each * scale for each in wanted], abs=0.11)
         assert max(rows.values()) <= svg.ROOM + 0.2
         left_out = sum(stack.slots for stack in space.stacks.values()) - len(layers)
-        empty = [part.text for part in picture.iter() if part.text and "left out" in part.text]
+        empty = [part.text for part in picture.iter() if part.text and "unused" in part.text]
         assert sum(1 if text.startswith("slot") else int(text.split()[0]) for text in empty) == left_out
 
 
@@ -76,7 +76,7 @@ def test_the_box_of_what_is_left_out_is_wider_than_its_label():
     for seed in range(40):
         arch = space.sample(random.Random(seed))
         picture = ElementTree.fromstring(svg.draw(arch, {"decoder": 6}, 4000))  # beside models that are far wider
-        labels = [part.text for part in picture.iter() if part.text and "left out" in part.text]
+        labels = [part.text for part in picture.iter() if part.text and "unused" in part.text]
         boxes = [float(box.get("width")) for box in of_class(picture, "gone")]
         assert len(boxes) == len(labels) > 0
         assert all(box >= 6 * len(label) for box, label in zip(boxes, labels))  # of 10.5 px, a character has 5 or 6

@@ -33,7 +33,7 @@ def test_ends_are_called_what_they_are(searchable: RunDir, capsys: pytest.Captur
     """What descents found: a trial may lie beyond."""
     code, out, _ = nas(capsys, "search", "a", "--device", "one", "--trials", "1", "--limit", "4")
     assert code == 0 and out.split("\n", 1)[0].split() == [
-        "cost", "least", "found", "median", "greatest", "found", "limit"]
+        "cost", "smallest", "found", "median", "largest", "found", "limit"]
 
 
 def test_ends_are_not_only_the_smallest_and_largest() -> None:

@@ -320,7 +320,7 @@ def test_a_failed_start_leaves_the_older_search_where_it_is(searchable: RunDir, 
     assert "is unknown; allowed" in refused(capsys, "search", "a", "--sampler", "best"), "not: start anew"
     assert Path("runs/a/trials.csv").read_bytes() == before and not Path("runs/a/searches").exists()
     assert "need a cluster; add --ray" in refused(capsys, "search", "a", "--concurrency", "2")
-    assert "give it or --trials" in refused(capsys, "search", "a", "--more", "2", "--trials", "9")
+    assert "cannot be combined with --trials" in refused(capsys, "search", "a", "--more", "2", "--trials", "9")
 
 
 def test_limits_on_quality_count_everywhere(searchable: RunDir, capsys: Any) -> None:

@@ -54,7 +54,7 @@ def test_a_model_inside_the_space_fills_its_part(capsys, finished):
     small = write_extracted("a", folder=Path("small"))
     code, out, err = nas(capsys, *options("b", steps=2), "--init", "small")
     assert (code, err) == (0, "")
-    assert ("it is smaller than the space (width is 8, in the space's largest 12), and the missing weights are "
+    assert ("it is smaller than the space (width is 8, but in the space's largest 12), and the missing weights are "
             "initialised randomly") in out.replace("\n", " ")
     trainer = starting_point("b")
     batch = trainer.data.batch(0, 4, 0)
@@ -110,7 +110,7 @@ class TestRefusals:
         text = SPACE.replace("width: [8, 12]", "width: [8, 16]")
         Path("space.yaml").write_text(text, "utf-8")
         says = refused(capsys, *options("b"), "--init", "big")
-        assert "--init big: is not in the space toy: width is 12, in the space's largest 16" in says.replace("\n", " ")
+        assert "big: is not in the space toy: width is 12, but in the space's largest 16" in says.replace("\n", " ")
         assert not Path("runs/b").exists()
 
     def test_another_vocabulary(self, capsys, largest):
