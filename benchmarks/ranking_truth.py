@@ -30,13 +30,10 @@ from supernet.train.strategy import Fixed
 def trainings(prepared: Prepared) -> list[tuple[Candidate, int]]:
     """Architecture and seed; groups and seeds alternate, so that a part of the list is a fair sample."""
     chosen = architectures(prepared)
-    first, second = [(candidate, SEED) for candidate in chosen], [(candidate, SEED + 1) for candidate in chosen[::3]]
-    order = sorted(enumerate([*first, *second]), key=lambda item: (_place(item[0], len(first), len(second)), item[0]))
-    return [training for _, training in order]
-
-
-def _place(i: int, n_first: int, n_second: int) -> float:
-    return i / n_first if i < n_first else (i - n_first + 0.5) / n_second
+    groups = [[(one, SEED) for one in chosen if one.group == group] for group in ("spread", "band")]
+    repeated = [(one, SEED + 1) for one in chosen[::3]]
+    placed = [((i + 0.5) / len(part), training) for part in (*groups, repeated) for i, training in enumerate(part)]
+    return [training for _, training in sorted(placed, key=lambda item: item[0])]
 
 
 def finished(path: Path) -> set[tuple[str, int, int]]:
