@@ -52,10 +52,14 @@ def _header(path: Path) -> list[str]:
 
 
 def commit() -> str:
-    """The commit of the code, with `-dirty` where files differ from it."""
-    head = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True,  # noqa: S607
-                          check=False)
-    return head.stdout.strip()
+    """The commit of the code, with `-dirty` where files other than measurements differ from it."""
+    head = _git("describe", "--always").stdout.strip()
+    changed = _git("diff", "--quiet", "HEAD", "--", ".", ":!benchmarks/results").returncode == 1
+    return f"{head}-dirty" if changed else head
+
+
+def _git(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603, S607
 
 
 def _provenance() -> dict[str, str]:

@@ -5,6 +5,7 @@
 Exports one architecture of each space, drawn with the seed `--sample`, with fresh weights (sizes do not depend on the
 values), to every format that takes it and is installed. Prints one JSON line per file; bytes are of programs or weights
 alone, without tokenizer and code. `not_quantised` is the share of the multiply-adds of `model` that stays in fp32.
+GGUF files are float16 where the others are fp32.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from nas.testing.small_subnets import ship
 from search_spaces import InputError, load_space
 from supernet import Transformer
 
-SPACES = ("lm-small", "lm-mixed", "encoder-small", "seq2seq-small")
+SPACES = ("lm-small", "lm-mixed", "encoder-small", "seq2seq-small", "benchmarks/spaces/llama-like.yaml")
+"""The last one for GGUF, which takes models like Llama only."""
 WEIGHTS = (".onnx", ".pte", ".pt2", ".gguf", ".safetensors")
 """Suffixes of the counted files."""
 
@@ -49,14 +51,15 @@ def sizes(subnet: Subnet, name: str, int8: bool, folder: Path) -> dict[str, Any]
 
 def of_space(space: str, seed: int, names: Sequence[str], root: Path) -> Iterator[dict[str, Any]]:
     """One row for each program of every format."""
-    arch = load_space(space).sample(random.Random(seed))
+    loaded = load_space(space)
+    arch = loaded.sample(random.Random(seed))
     subnet = ship(Transformer(arch, seed=0), root / "subnet")
     for name in (known for known in names if formats.get(known).missing() is None):
         exported = {precision: sizes(subnet, name, precision == "int8", root / f"{name}-{precision}")
                     for precision in ("fp32", *(["int8"] if formats.get(name).INT8 else []))}
         full, small = exported["fp32"], exported.get("int8")
         for program, n in (full or {"programs": {}})["programs"].items():
-            row = {"space": space, "key": arch.key[:12], "format": name, "program": program, "fp32_bytes": n,
+            row = {"space": loaded.name, "key": arch.key[:12], "format": name, "program": program, "fp32_bytes": n,
                    "int8_bytes": "", "ratio": "", "not_quantised": ""}
             if small is not None:
                 share, n_small = small["not_quantised"], small["programs"][program]

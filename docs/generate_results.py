@@ -22,7 +22,9 @@ Rows = dict[tuple[str, ...], Row]
 
 
 def latest(name: str, *keys: str) -> Rows:
-    """The last row of a file for each combination of values of these columns."""
+    """The last row of a file for each combination of values of these columns; none if nothing was measured yet."""
+    if not (RESULTS / f"{name}.csv").exists():
+        return {}
     with (RESULTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return {tuple(row[key] for key in keys): row for row in csv.DictReader(file)}
 
@@ -211,6 +213,39 @@ def sizes() -> str:
         "multiply-adds of `model` in fp32": as_percent("not_quantised")}) + source("export_sizes", rows)
 
 
+def decoders() -> str:
+    rows = latest("exported_decoders", "space", "format", "key").values()
+    spaces = list(dict.fromkeys(row["space"] for row in rows))
+
+    def cell(name: str, space: str) -> str:
+        equal = [row["equal"] == "True" for row in rows if (row["format"], row["space"]) == (name, space)]
+        return f"{sum(equal)} of {len(equal)}" if equal else ""
+
+    lines = ([f"`{name}`", *(cell(name, space) for space in spaces)]
+             for name in sorted({row["format"] for row in rows}))
+    header = ["equal greedy tokens", *(f"`{space}`" for space in spaces)]
+    return table(header, lines) + source("exported_decoders", rows)
+
+
+def decoding() -> str:
+    rows = latest("decoding", "subnet", "runtime", "precision", "past")
+    if not rows:
+        return ""
+    pasts = sorted({int(key[3]) for key in rows})
+
+    def cell(line: tuple[str, ...], past: int) -> str:
+        row = rows.get((*line, str(past)))
+        return f"{fixed(row['with_cache_ms'], 2)} / {fixed(row['without_cache_ms'], 2)}" if row else ""
+
+    lines = ([f"`{line[0]}`", line[1], line[2], *(cell(line, past) for past in pasts)]
+             for line in dict.fromkeys(key[:3] for key in rows))
+    header = ["model", "runtime", "precision", *(f"past {past}" for past in pasts)]
+    intro = ("Milliseconds of one more token on one thread, with the cache / without, by the number of tokens "
+             "read before (`python benchmarks/decoding.py lm-small seq2seq-small`). Without the cache, the whole "
+             "sequence is read again, for seq2seq the source, too.\n\n")
+    return intro + table(header, lines) + source("decoding", rows.values())
+
+
 def compression() -> str:
     rows = latest("compression", "technique", "params")
     sizes = sorted({size for _, size in rows}, key=float, reverse=True)
@@ -309,8 +344,8 @@ def summary() -> str:
 REGIONS: dict[str, Callable[[], str]] = {
     "latency": latency, "latency-summary": latency_summary, "budgets": budgets, "routes": routes, "hat": hat,
     "inherited": inherited, "curve": curve, "prefixes": prefixes, "shrunk": shrunk, "retraining": retraining,
-    "measured": measured, "int8": int8, "sizes": sizes, "compression": compression, "ranking": ranking,
-    "efficiency": efficiency, "overhead": overhead,
+    "measured": measured, "int8": int8, "sizes": sizes, "decoders": decoders, "decoding": decoding,
+    "compression": compression, "ranking": ranking, "efficiency": efficiency, "overhead": overhead,
     "samplers": samplers, "tasks": tasks, "summary": summary}
 
 

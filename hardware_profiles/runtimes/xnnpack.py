@@ -3,7 +3,8 @@
 `compile` traces the module with the operators of `_lowering`, folds what depends on weights alone, and lowers it; int8
 quantises linear maps, weights per channel and inputs as they come, and the rows of tables that are looked up.
 `not_delegated` is the share of the work outside of XNNPACK: multiply-adds of matrix products and convolutions, and
-elements written by every other operator but views.
+elements written by every other operator but views. `not_quantised` is the share of the multiply-adds that int8 leaves
+in fp32.
 
 XNNPACK's thread pool is per process: all models of a process run with the same number of threads.
 """
@@ -24,6 +25,8 @@ PRECISIONS = ("fp32", "int8")
 OPTIONS = ()
 
 _VIEWS = ("view", "permute", "transpose", "unsqueeze", "squeeze", "expand", "slice", "clone", "getitem", "alloc")
+_PRODUCTS = ("mm.default", "linear.default", "convolution.default")
+"""Ends of the names of operators that multiply and add."""
 QUANTISING = ("quantized_decomposed", "torchao")
 """Namespaces of the operators that quantise; folding them would undo it."""
 _used: list[int] = []
@@ -91,7 +94,11 @@ def _set_threads(library: Any, threads: int) -> None:
 
 
 def compile(module: Any, inputs: Any, path: str, options: dict[str, Any]) -> dict[str, float]:
-    """Lower the module and write the program; returns `not_delegated`. Raises InputError that names an operator."""
+    """Lower the module and write the program; returns `not_delegated`, and `not_quantised` for int8.
+
+    Raises:
+        InputError: an operator is not supported; it is named.
+    """
     from search_spaces.errors import InputError
 
     try:
@@ -110,7 +117,9 @@ def compile(module: Any, inputs: Any, path: str, options: dict[str, Any]) -> dic
     with open(part, "wb") as file:
         file.write(program.buffer)
     os.replace(part, path)
-    return {"not_delegated": _not_delegated(edge.exported_program().graph_module)}
+    graph = edge.exported_program().graph_module
+    facts = {"not_delegated": _not_delegated(graph)}
+    return facts if options["precision"] == "fp32" else {**facts, "not_quantised": _not_quantised(graph)}
 
 
 def _lower(module: Any, inputs: Any, quantised: bool) -> Any:
@@ -171,20 +180,36 @@ def _quantised(module: Any, inputs: Any) -> Any:
     return convert_pt2e(prepared)
 
 
-def _not_delegated(graph_module: Any) -> float:
-    outside = inside = 0.0
+def _nodes(graph_module: Any) -> Iterator[tuple[Any, bool]]:
+    """The operators of a lowered model, and whether XNNPACK runs them."""
     for node in graph_module.graph.nodes:
         if node.op == "get_attr" and hasattr(getattr(graph_module, str(node.target), None), "original_module"):
-            delegated = getattr(graph_module, str(node.target)).original_module
-            inside += sum(map(_work, delegated.graph.nodes))
+            yield from ((inner, True) for inner in getattr(graph_module, str(node.target)).original_module.graph.nodes)
         else:
-            outside += _work(node)
-    return outside / (inside + outside) if inside + outside else 0.0
+            yield node, False
+
+
+def _not_delegated(graph_module: Any) -> float:
+    """The share of the work outside of XNNPACK."""
+    work = [(_work(node), inside) for node, inside in _nodes(graph_module)]
+    total = sum(amount for amount, _ in work)
+    return sum(amount for amount, inside in work if not inside) / total if total else 0.0
+
+
+def _not_quantised(graph_module: Any) -> float:
+    """The share of the multiply-adds of products that are not quantised: of two activations, and convolutions."""
+    left = total = 0.0
+    for node, _ in _nodes(graph_module):
+        if node.op == "call_function" and _operator(node).endswith(_PRODUCTS):
+            quantised = sum("dequantize" in str(argument.target) for argument in node.all_input_nodes[:3])
+            total += _work(node)
+            left += 0.0 if quantised >= 2 else _work(node)
+    return left / total if total else 0.0
 
 
 def _work(node: Any) -> float:
     """Multiply-adds of a product, elements of another operator's result, and nothing for a view."""
-    name, value = str(node.target), node.meta.get("val")
+    name, value = _operator(node), node.meta.get("val")
     if node.op != "call_function" or any(view in name for view in _VIEWS) or "delegate" in name:
         return 0.0
     value = value[0] if isinstance(value, (tuple, list)) else value
@@ -197,6 +222,11 @@ def _work(node: Any) -> float:
     if "addmm" in name:
         return float(value.numel() * shapes[1][-1])
     return float(value.numel() * (shapes[0][-1] if "mm." in name or "linear" in name else 1))
+
+
+def _operator(node: Any) -> str:
+    """The name of a node's operator, without its schema."""
+    return str(node.target).partition(">")[0]
 
 
 def _without_kernel(program: Any) -> str:

@@ -57,6 +57,25 @@ def test_tells_what_was_not_delegated(tmp_path):
     assert torch.allclose(found, Masked()(x, mask), atol=1e-5)
 
 
+class Mixed(nn.Module):
+    """A linear map, a convolution, and a product of two activations."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.conv = nn.Linear(8, 8, bias=False), nn.Conv1d(8, 8, 3, padding=1, groups=8)
+
+    def forward(self, x):
+        x = self.conv(self.linear(x).transpose(1, 2)).transpose(1, 2)
+        return torch.bmm(x, x.transpose(1, 2).contiguous())
+
+
+def test_tells_what_int8_leaves_in_full_precision(tmp_path):
+    options = {"threads": 1, "precision": "int8"}
+    facts = xnnpack.compile(Mixed().eval(), (torch.randn(1, 4, 8),), str(tmp_path / "model.pte"), options)
+    left = 4 * 8 * 3 + 4 * 4 * 8
+    assert facts["not_quantised"] == pytest.approx(left / (left + 4 * 8 * 8))
+
+
 THREADS = """
 import numpy, sys
 from hardware_profiles.runtimes import xnnpack

@@ -60,9 +60,9 @@ def write_program_folder(shipment: Shipment, folder: Path, fixed: bool, start: i
 
 def program_usage(shipment: Shipment, folder: str) -> list[str]:
     """Lines that run what `write_program_folder` wrote."""
-    sample = sample_text(shipment)
-    return ["import runpy", f"run = runpy.run_path({folder + '/' + RUN!r})",
-            f'print(run["{does(shipment)}"]({sample!r}))']
+    name = does(shipment)
+    return ["import runpy", f'{name} = runpy.run_path({folder + "/" + RUN!r})["{name}"]',
+            f"print({name}({sample_text(shipment)!r}))"]
 
 
 def write_card(shipment: Shipment, folder: Path, usage: Sequence[str]) -> None:

@@ -76,5 +76,5 @@ def check_decoder(shipment: Shipment) -> None:
     try:
         state_slots(shipment.arch)
     except InputError as error:
-        raise InputError(str(shipment.subnet.path), f"cannot decode: {error}; omit the decoder with "
-                                                    f"{Option('no_decoder')}") from None
+        why = "; ".join(fault.reason for fault in error.faults)
+        raise InputError(str(shipment.subnet.path), f"{why}; omit the decoder with {Option('no_decoder')}") from None

@@ -8,6 +8,7 @@ Importers choose the class: the one whose config round-trips to the same archite
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,19 +27,30 @@ NAMES = {"pad": "pad_token_id", "bos": "bos_token_id", "eos": "eos_token_id", "b
 
 def write_stock(shipment: Shipment, folder: Path) -> dict[str, Any] | None:
     """Write config and weights of a stock class, and give the facts worth keeping; None if no class can hold it."""
-    facts = shipment.subnet.facts
-    for importer, config, stock in stock_models(shipment.arch, facts.model_type):
-        try:
+    held = _held(shipment)
+    if held is None:
+        return None
+    config, stock, tensors = held
+    _write_json(folder / "config.json", _config(shipment, config, stock))
+    ids = token_ids(shipment)
+    if shipment.arch.family != "encoder":
+        _write_json(folder / "generation_config.json", {name: i for name, i in ids.items() if "unk" not in name})
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    return {"class": stock.cls, "transformers": version("transformers")}
+
+
+def fits_stock(shipment: Shipment) -> bool:
+    """Whether a stock class can hold the model."""
+    return _held(shipment) is not None
+
+
+def _held(shipment: Shipment) -> tuple[dict[str, Any], StockModel, dict[str, Tensor]] | None:
+    """Public config, class and tensors of the first class that can hold the model."""
+    for importer, config, stock in stock_models(shipment.arch, shipment.subnet.facts.model_type):
+        with suppress(NotExpressibleError):
             tensors = stock_tensors(shipment.model, importer, stock)
-        except NotExpressibleError:
-            continue
-        public = {name: value for name, value in config.items() if name not in importer.private_fields}
-        _write_json(folder / "config.json", _config(shipment, public, stock))
-        ids = token_ids(shipment)
-        if shipment.arch.family != "encoder":
-            _write_json(folder / "generation_config.json", {name: i for name, i in ids.items() if "unk" not in name})
-        save_file(dict(tensors), folder / "model.safetensors", {"format": "pt"})
-        return {"class": stock.cls, "transformers": version("transformers")}
+            public = {name: value for name, value in config.items() if name not in importer.private_fields}
+            return public, stock, dict(tensors)
     return None
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from nas.importers import StockModel, stock_models, stock_tensors
+from nas.stages.export.folder import sample_text
 from nas.stages.export.ggml_vocabulary import write_vocabulary
 from nas.stages.export.shipment import Positional, Run, Shipment
 from search_spaces import InputError
@@ -68,6 +69,13 @@ def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
     writer.close()
     return {"architecture": ARCHITECTURES[config["model_type"]], "weights": "q8_0" if shipment.int8 else "f16",
             "gguf": version("gguf")}
+
+
+def usage(shipment: Shipment, folder: str) -> list[str]:
+    """Lines that load the file in llama.cpp, by its Python package, and continue a text."""
+    return ["from llama_cpp import Llama  # pip install llama-cpp-python",
+            f"model = Llama({folder + '/' + FILE!r}, n_ctx=0, verbose=False)",
+            f'print(model({sample_text(shipment)!r}, max_tokens=40, temperature=0)["choices"][0]["text"])']
 
 
 def load(shipment: Shipment, folder: Path) -> Run:

@@ -25,12 +25,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from hardware_profiles.runtimes.onnx_runtime import quiet
-from nas.importers import stock_models
 from nas.stages.export.bundle import Bundle
 from nas.stages.export.folder import sample_text
 from nas.stages.export.reading import label_names, reading_tokenizer, special_ids
 from nas.stages.export.shipment import Inputs, Run, Shipment
-from nas.stages.export.stock import is_stock, load_stock, write_imported_tokenizer, write_stock
+from nas.stages.export.stock import fits_stock, is_stock, load_stock, write_imported_tokenizer, write_stock
 from nas.tasks.tokenizer import SPECIALS
 from search_spaces import Architecture, InputError
 from search_spaces import registry as kinds
@@ -82,7 +81,7 @@ def usage(shipment: Shipment, folder: str) -> list[str]:
     sample, task = sample_text(shipment), "generate" if shipment.arch.family != "encoder" else ""
     given = f'tokenizer({sample!r}, return_tensors="pt")'
     run = f"tokenizer.decode(model.generate(**{given})[0], skip_special_tokens=True)" if task else f"model(**{given})"
-    code = "" if any(stock_models(shipment.arch)) else ", trust_remote_code=True"  # a stock class has no code of ours
+    code = "" if fits_stock(shipment) else ", trust_remote_code=True"  # a stock class has no code of ours
     return [f"from transformers import {auto}, PreTrainedTokenizerFast as Tokenizer",
             f"model, tokenizer = {auto}.from_pretrained({folder!r}{code}), "
             f"Tokenizer.from_pretrained({folder!r})", f"print({run})"]

@@ -175,7 +175,7 @@ def test_a_block_that_cannot_decode_is_named_and_a_decoder_left_out_only_on_requ
     monkeypatch.delattr(next(cls for cls in block.__mro__ if "state_shapes" in vars(cls)), "state_shapes")
     _module.cache_clear()
     says = refused(capsys, "export", "sub", *FORMAT)
-    assert f"sub: cannot decode: decoding: the kind {kind} cannot decode token by token" in says
+    assert f"sub: the kind {kind} cannot decode token by token" in says
     assert says.rstrip().endswith("omit the decoder with --no-decoder") and says.count("\n") == 1
     assert not (subnet.path / "exports").exists()
     assert nas(capsys, "export", "sub", *FORMAT, "--no-decoder")[0] == 0

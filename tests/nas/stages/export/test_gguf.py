@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from nas import tasks
 from nas.core.progress import StageProgress
 from nas.core.subnet import write_subnet
 from nas.stages.export.ggml_vocabulary import _pre, _scores
@@ -15,6 +18,7 @@ from nas.stages.export.run import run
 from search_spaces import InputError
 from supernet import Transformer
 from tests.contracts.test_importers import DECODER, GPT2, imported, pretrained, tokenizer
+from tests.nas.runs import nas
 
 gguf = pytest.importorskip("gguf")
 pytest.importorskip("transformers")
@@ -46,6 +50,30 @@ def test_weights_and_settings_are_read_back(cls: str, more: dict, name: str, tmp
     assert value["tokenizer.ggml.tokens"][20:22] == ["ab", "[PAD21]"] and value["tokenizer.ggml.merges"] == ["a b"]
     small = run(ExportRequest(str(tmp_path / "ours"), "gguf", int8=True, out=tmp_path / "q8"), StageProgress())
     assert small.record["weights"] == "q8_0" and small.record["bytes"] < made.record["bytes"]
+
+
+def test_it_prints_how_to_run_it_in_llama_cpp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    """`python -m tests.alone gguf` runs the lines in llama.cpp itself."""
+    byte_level(pretrained(tmp_path / "theirs", "LlamaForCausalLM", {**DECODER, "hidden_size": 32}))
+    imported(tmp_path / "theirs", tmp_path / "ours")
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = nas(capsys, "export", "ours", "--format", "gguf", "--out", "made")
+    lines = out.strip().splitlines()[-3:]
+    assert code == 0 and lines[0].startswith("from llama_cpp import Llama")
+    assert "\n".join(lines) in Path("made/README.md").read_text("utf-8")
+    calls: list = []
+
+    class Llama:
+        def __init__(self, path: str, **_: object) -> None:
+            assert gguf.GGUFReader(path).fields
+
+        def __call__(self, text: str, **_: object) -> dict:
+            calls.append(text)
+            return {"choices": [{"text": "there was"}]}
+
+    monkeypatch.setitem(sys.modules, "llama_cpp", SimpleNamespace(Llama=Llama))
+    exec("\n".join(lines), {})
+    assert calls == [tasks.get("lm").sample] and capsys.readouterr().out == "there was\n"
 
 
 def test_other_models_and_tokenizers_are_refused(tmp_path: Path) -> None:
