@@ -184,12 +184,13 @@ def import_model(source: str | os.PathLike[str], out: Name | None = None, *, hea
 
 
 def space_from(subnet: Name, out: Name | None = None, *, keep: Sequence[str] = (), least: float = 0.3,
-               classes: int | None = None, uniform: bool = False) -> Path:
+               classes: int | None = None, uniform: bool = False, choices: int = 4) -> Path:
     """Write a search space around a model, whose largest architecture is the model, and return its file."""
     from nas.stages.space_from.request import SpaceFromRequest
     from nas.stages.space_from.run import run
 
-    return run(SpaceFromRequest(_name(subnet), _path(out), tuple(keep), least, classes, uniform)).path
+    return run(SpaceFromRequest(_name(subnet), _path(out), tuple(keep), least, classes, uniform,
+                                choices)).path
 
 
 def prune_to(subnet: Name, max: Iterable[str] = (), method: str | None = None, *, layers: str | Sequence[str] = (),

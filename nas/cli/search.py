@@ -48,9 +48,10 @@ def search(
         "--race/--no-race", show_default=False,
         help="Stop evaluating clearly dominated architectures early; on by default.")] = None,
     warm_start: Annotated[list[str] | None, typer.Option(
-        "--warm-start", metavar="RUN|ARCH|published", show_default=False,
-        help="Architectures to start with: the front of another run, an architecture's name or file, or all "
-             "published ones in the space; repeatable.")] = None,
+        "--warm-start", metavar="RUN|ARCH|published|pruned", show_default=False,
+        help="Architectures to start with: the front of another run, an architecture's name or file, all published "
+             "ones in the space, or smaller versions of the largest one, made as nas prune-to does (the default of "
+             "runs that start from a trained model); repeatable.")] = None,
     calibrate: Annotated[str | None, typer.Option(
         "--calibrate", metavar="RUN", autocompletion=_complete.runs, show_default=False,
         help="Correct inherited losses with the architectures that nas rank trained from scratch in RUN, usually the "

@@ -62,6 +62,8 @@ def space_from(
     uniform: Annotated[bool, typer.Option(
         "--uniform", help="Give all layers of an architecture the same dims, as stock classes of transformers "
                           "require.")] = False,
+    choices: Annotated[int, typer.Option("--choices", metavar="N",
+                                         help="Values of each dimension, at most; more for small budgets.")] = 4,
     as_json: Json = False,
 ) -> None:
     """Write a search space around a model.
@@ -74,7 +76,8 @@ def space_from(
     from nas.stages.space_from.run import run
     from nas.stages.space_from.view import space_lines
 
-    result = run(SpaceFromRequest(subnet, Path(out) if out else None, tuple(keep or ()), least, classes, uniform))
+    result = run(SpaceFromRequest(subnet, Path(out) if out else None, tuple(keep or ()), least, classes, uniform,
+                                  choices))
     show_result(result.to_dict() if as_json else space_lines(result))
 
 

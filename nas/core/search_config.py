@@ -17,6 +17,8 @@ from search_spaces.errors import Command, Option
 from search_spaces.files.reading import read_yaml
 
 CALIBRATED = "calibrated_loss"
+PRUNED = "pruned"
+"""The warm start with smaller versions of the largest architecture."""
 FREE = ("trials", "inputs")
 """What may change when a search is resumed, or is compared separately."""
 
@@ -39,7 +41,10 @@ class SearchConfig(BaseModel):
     limit: int | None = Field(256, ge=1, description="validation examples per evaluation; null: all")
     batch_size: int | None = Field(None, ge=1, description="batch size of evaluations; null: chosen for speed")
     race: bool = Field(True, description="whether to stop evaluating clearly dominated architectures early")
-    warm_start: tuple[str, ...] = Field((), description="architectures to start with: runs, architectures, published")
+    warm_start: tuple[str, ...] = Field((), description="architectures to start with: runs, architectures, published, "
+                                        "pruned (the largest with fewer layers, with all sizes smaller, and without "
+                                        "what matters least); the default is pruned for runs that start from a trained "
+                                        "model")
     calibrate: str | None = Field(None, description="run in which nas rank trained architectures from scratch, which "
                                   "correct inherited losses; adds the metric calibrated_loss, by default an objective "
                                   "instead of loss")

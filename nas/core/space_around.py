@@ -20,7 +20,6 @@ DIMENSIONS = ("depth", "width", "heads", "ffn", "rank", "sharing")
 """What is searched unless it is kept."""
 STEPS = (32, 16, 8)
 """Multiples that suit the hardware, the preferred ones first."""
-CHOICES = 4
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,7 @@ class Surroundings:
         keep: dimensions that stay as they are, of `DIMENSIONS`; `all` for all of them.
         least: the smallest share of a dimension.
         uniform: whether all layers of an architecture are alike.
+        choices: how many values a dimension has, at most.
         similar: by stack, how similar its layers are; none where that is unknown.
     """
 
@@ -52,6 +52,7 @@ class Surroundings:
     keep: tuple[str, ...] = ()
     least: float = 0.3
     uniform: bool = False
+    choices: int = 4
     similar: Mapping[str, SimilarLayers] = field(default_factory=dict)
 
     def searched(self, dimension: str) -> bool:
@@ -156,13 +157,13 @@ def _values(block: BlockConfig, name: str, role: str, around: Surroundings) -> l
     dims = block.filled()
     whole = dims[name]
     if block.kind == "grouped_attention" and name in ("n_kv_heads", "queries") and around.searched("heads"):
-        return _shares(int(whole), around.least, (1,))
+        return _shares(int(whole), around, (1,))
     if name == "n_kv_heads" and whole == dims.get("n_heads"):
         return ["n_heads"]
     if name == "n_heads" and around.searched("heads") and dims.get("n_kv_heads", whole) == whole:
-        return _shares(int(whole), around.least, (1,))
+        return _shares(int(whole), around, (1,))
     if name == "inner" and role == "ffn" and around.searched("ffn"):
-        return _shares(int(whole), around.least, STEPS)
+        return _shares(int(whole), around, STEPS)
     return [whole]
 
 
@@ -177,7 +178,7 @@ def _block(block: BlockConfig, indent: int, lists: dict[str, Any]) -> Iterator[s
 def _widths(arch: Architecture, around: Surroundings) -> list[int]:
     """Not below the rank of the table, which is fixed where it is less than the width."""
     rank = int(arch.embedding.filled().get("rank", 0))
-    widths = _shares(arch.width, around.least, STEPS) if around.searched("width") else [arch.width]
+    widths = _shares(arch.width, around, STEPS) if around.searched("width") else [arch.width]
     return [width for width in widths if rank == arch.width or width >= rank]
 
 
@@ -201,11 +202,13 @@ def _sharing(stack: str, layers: tuple[Layer, ...]) -> str:
     raise InputError(stack, "its layers share weights in a way that a space file cannot express")
 
 
-def _shares(whole: int, least: float, steps: Sequence[int]) -> list[int]:
-    """Up to four values from the least share to the whole, multiples of a step where the whole is one."""
+def _shares(whole: int, around: Surroundings, steps: Sequence[int]) -> list[int]:
+    """Values from the least share to the whole, each the same factor larger than the one before, because small models
+    need small differences. They are multiples of a step where the whole is one."""
     step = next((step for step in steps if whole % step == 0), 1)
-    values = {max(round(whole * (least + (1 - least) * i / (CHOICES - 1)) / step), 1) * step for i in range(CHOICES)}
-    return sorted({value for value in values if value >= least * whole - step / 2 and value < whole} | {whole})
+    shares = (around.least ** (1 - i / (around.choices - 1)) for i in range(around.choices))
+    values = {max(round(whole * share / step), 1) * step for share in shares}
+    return sorted({value for value in values if value >= around.least * whole - step / 2 and value < whole} | {whole})
 
 
 def _yaml(value: Any) -> str:

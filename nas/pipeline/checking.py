@@ -13,7 +13,7 @@ from nas.core.durations import parse_time
 from nas.core.evaluation import pick_device
 from nas.core.measures import devices_of, parse_limits
 from nas.core.run_dir import RunDir
-from nas.core.search_config import SearchConfig, make_search
+from nas.core.search_config import PRUNED, SearchConfig, make_search
 from nas.core.subnet import Subnet
 from nas.pipeline.config import DevicePart, ExportPart, PickPart, PipelineConfig
 from nas.stages.export.request import ExportRequest
@@ -135,7 +135,8 @@ def _search_words(settings: SearchConfig, config: PipelineConfig) -> Iterator[Fa
     yield from _refused("search", settings.limits, task)
     yield from _refused("search", samplers.get, settings.sampler)
     for name in settings.warm_start:
-        yield from _refused("search.warm_start", named, name)
+        if name != PRUNED:
+            yield from _refused("search.warm_start", named, name)
     if settings.calibrate is not None:
         problems = list(_refused("search.calibrate", RunDir.open, settings.calibrate))
         yield from problems or _refused("search", check_trained, settings.calibrate)

@@ -15,7 +15,7 @@ from nas.core.measures import Limit
 from nas.core.measures.latency import latency_on
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir
-from nas.core.search_config import CALIBRATED, SearchConfig, changed, make_search, read_search
+from nas.core.search_config import CALIBRATED, PRUNED, SearchConfig, changed, make_search, read_search
 from nas.core.stopping import Stop, Stopped
 from nas.core.trials import saved_by_races
 from nas.stages.search.calibration import calibrate, usable
@@ -104,7 +104,8 @@ def _begin(folder: RunDir, request: SearchRequest, progress: StageProgress) -> S
     suggestions.feasibility.check(setup.space.name)
     if setup.config.calibrate is not None:
         usable(setup.config.calibrate, setup)
-    suggestions.starts  # noqa: B018 - read now; the warm start may be the older search
+    if old is None:
+        suggestions.starts  # noqa: B018 - read now; the warm start may be the older search
     evaluations = Evaluations.of(folder.path, setup.conditions())
     if request.fresh:
         archive(folder, progress)
@@ -129,7 +130,8 @@ def _config(folder: RunDir, request: SearchRequest, old: SearchConfig | None) ->
                                            f"{Option('trials')} {request.more} starts one")
     latencies = [latency_on(device).name for device in request.settings.devices]
     quality = "loss" if request.settings.calibrate is None else CALIBRATED
-    defaults = {"objectives": (quality, *(latencies or ("params",)))}
+    defaults = {"objectives": (quality, *(latencies or ("params",))),
+                "warm_start": () if folder.config().init is None else (PRUNED,)}
     return make_search({**defaults, **request.given}, str(Command("search")))
 
 

@@ -13,8 +13,10 @@ from nas.core.fronts import read_architecture, read_front
 from nas.core.measures import Limit, Measure
 from nas.core.resolve import Named, resolve
 from nas.core.run_dir import RunDir, write_json
+from nas.core.search_config import PRUNED
 from nas.core.study import Study
 from nas.stages.search.feasibility import Feasibility, assess
+from nas.stages.search.pruned import pruned_starts
 from nas.stages.search.samplers import Params, Problem, Proposer
 from nas.stages.search.setup import SearchSetup
 from search_spaces import Architecture, InputError, SearchSpace
@@ -56,9 +58,12 @@ class Suggestions:
             InputError: no warm-start architecture is usable.
         """
         ends = [arch for cost_range in self.feasibility.ranges for arch in (cost_range.cheapest, cost_range.dearest)]
-        warm = [arch for name in self.setup.config.warm_start for arch in warm_start(name, self.space)]
+        warm = [arch for name in self.setup.config.warm_start for arch in self._warm_start(name)]
         archs = [self.space.smallest(), self.space.largest(), self.feasibility.nearest, *ends, *warm]
         return {arch.key: self.space.encode(arch) for arch in archs if self.setup.within_limits(arch)}
+
+    def _warm_start(self, name: str) -> list[Architecture]:
+        return pruned_starts(self.setup) if name == PRUNED else warm_start(name, self.space)
 
     def resume(self, study: Study) -> None:
         """Continue after the trials of a study, with the starts it began with: their source may have changed."""
@@ -133,6 +138,6 @@ def named(name: str) -> list[Architecture]:
         resolved = resolve(name)
         if not isinstance(resolved, Named):
             raise InputError(Option("warm_start"), f"{name} is a space; allowed: a run, an architecture, "
-                                                   "published") from None
+                                                   "published, pruned") from None
         return [resolved.arch]
     return [entry.arch for entry in read_front(run)]

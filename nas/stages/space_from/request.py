@@ -10,6 +10,8 @@ from nas.core.space_around import DIMENSIONS, SimilarLayers, Surroundings
 from search_spaces import InputError
 from search_spaces.errors import Option
 
+MOST_CHOICES = 64
+
 
 @dataclass(frozen=True)
 class SpaceFromRequest:
@@ -20,6 +22,7 @@ class SpaceFromRequest:
         out: the YAML file; by default the name of the subnet's folder and `.yaml`.
         keep: dimensions that stay as they are, of `DIMENSIONS`; `all` for all of them.
         least: the smallest share of a dimension.
+        choices: how many values a dimension has, at most.
         uniform: whether all layers of an architecture are alike, as stock classes of transformers need it.
         classes: number of classes of a new classifier that replaces the head of an encoder; None keeps the head.
 
@@ -33,6 +36,7 @@ class SpaceFromRequest:
     least: float = 0.3
     classes: int | None = None
     uniform: bool = False
+    choices: int = 4
 
     def __post_init__(self) -> None:
         for name in self.keep:
@@ -40,12 +44,14 @@ class SpaceFromRequest:
                 raise InputError(str(Option("keep")), f"{name!r} is not allowed; allowed: {', '.join(DIMENSIONS)}, all")
         if not 0 < self.least <= 1:
             raise InputError(str(Option("least")), f"{self.least:g} is not allowed; allowed: more than 0, at most 1")
+        if not 2 <= self.choices <= MOST_CHOICES:
+            raise InputError(str(Option("choices")), f"{self.choices} is not allowed; allowed: 2 to {MOST_CHOICES}")
         if self.classes is not None and self.classes < 2:
             raise InputError(str(Option("classes")), f"{self.classes} is not allowed; allowed: 2 or more")
 
     def around(self, similar: Mapping[str, SimilarLayers]) -> Surroundings:
         """What the space searches around a model with such layers."""
-        return Surroundings(self.subnet, self.keep, self.least, self.uniform, similar)
+        return Surroundings(self.subnet, self.keep, self.least, self.uniform, self.choices, similar)
 
     @property
     def searches_sharing(self) -> bool:
