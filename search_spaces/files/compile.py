@@ -130,7 +130,7 @@ class _Compiler:
             return None
 
     def _stack(self, name: str, file: StackFile) -> StackSpace:
-        families = {
+        layer_types = {
             layer_name: {role: self._part(role, f"{name}.layers.{layer_name}.{role}",
                                           f"{name}.{{slot}}.{layer_name}.{role}", table, file.slots)
                          for role, table in (("mixer", layer.mixer), ("cross", layer.cross), ("ffn", layer.ffn),
@@ -138,7 +138,7 @@ class _Compiler:
             for layer_name, layer in file.layers.items()
         }
         needs_cross = name == "decoder" and self.file.family == "seq2seq"
-        for layer_name, parts in families.items():
+        for layer_name, parts in layer_types.items():
             if ("cross" in parts) != needs_cross:
                 message = ("is missing: a seq2seq decoder attends to the source" if needs_cross
                            else "is allowed in a seq2seq decoder only")
@@ -146,10 +146,10 @@ class _Compiler:
         if file.depth and file.depth.keep == "searched" and file.sharing != ["none"]:
             self.faults += [Fault(f"{name}.layers.{layer_name}.between", "cannot be combined with keep: searched and "
                                   "shared layers; use keep: first or every_other, or sharing: none")
-                            for layer_name, parts in families.items() if "between" in parts]
-        chosen = file.choose if file.choose is not None else list(families)
-        family = self._gene(f"{name}.choose", f"{name}.{{slot}}.layer", chosen, file.slots)
-        self._known(f"{name}.choose", family, list(families), "layer types")
+                            for layer_name, parts in layer_types.items() if "between" in parts]
+        chosen = file.choose if file.choose is not None else list(layer_types)
+        layer_type = self._gene(f"{name}.choose", f"{name}.{{slot}}.layer", chosen, file.slots)
+        self._known(f"{name}.choose", layer_type, list(layer_types), "layer types")
         before = len(self.faults)
         keep, depth, at_least = self._depth(name, file)
         self.shapeless |= len(self.faults) > before
@@ -162,7 +162,7 @@ class _Compiler:
         return StackSpace(
             name=name, slots=file.slots, keep=keep, depth=depth,
             kept=Gene(f"{name}.{{slot}}.keep", ((False, True),)), at_least=at_least,
-            sharing=self._plain(f"{name}.sharing", file.sharing), family=family, layers=families,
+            sharing=self._plain(f"{name}.sharing", file.sharing), layer_type=layer_type, layer_types=layer_types,
         )
 
     def _depth(self, name: str, file: StackFile) -> tuple[str, Gene | None, int]:
@@ -299,9 +299,9 @@ def check(space: SearchSpace) -> list[Fault]:
     for name, stack in space.stacks.items():
         known = [BlockSurroundings(space.facts(chosen, name == "decoder"), extra) for chosen in settings
                  for extra in _positions(stack, every)]
-        for family, parts in stack.layers.items():
+        for layer_type, parts in stack.layer_types.items():
             for role, part in parts.items():
-                faults += part_faults(part, f"{name}.layers.{family}.{role}", stack.slots, known)
+                faults += part_faults(part, f"{name}.layers.{layer_type}.{role}", stack.slots, known)
     return faults
 
 

@@ -47,14 +47,10 @@ def alternatives(part: PartSpace, slot: int | None, facts: Facts, extra: Pairs,
         fixed: the values of genes that are not the part's own: those shared by the whole stack.
     """
     known = dict(fixed)
-
-    def choices(gene: Gene) -> tuple[Value, ...]:
-        return (known[gene.name],) if gene.name in known else gene.choices(slot)
-
     genes_of: dict[BlockConfig, tuple[tuple[Gene, Value], ...]] = {}
-    for kind in choices(part.kind):
+    for kind in part.kind.choices(slot, known):
         genes = part.dims[str(kind)]
-        for values in itertools.product(*map(choices, genes.values())):
+        for values in itertools.product(*(gene.choices(slot, known) for gene in genes.values())):
             block = build_block(str(kind), tuple(zip(genes, values)), facts, extra)
             genes_of.setdefault(block, ((part.kind, kind), *zip(genes.values(), values)))
     return genes_of
@@ -63,11 +59,11 @@ def alternatives(part: PartSpace, slot: int | None, facts: Facts, extra: Pairs,
 def stack_assignments(stack: StackSpace) -> Iterator[dict[str, Value]]:
     """Every choice of the genes that all slots of a stack share, other than depth and sharing.
 
-    Genes of a family or kind that the choice rules out have no value in it.
+    Genes of a layer type or kind that the choice rules out have no value in it.
     """
-    for chosen in [{}] if stack.family.per_slot else list(assignments([stack.family])):
-        families = chosen.values() if chosen else {name for names in stack.family.values for name in names}
-        parts = [part for name, roles in stack.layers.items() if name in families for part in roles.values()]
+    for chosen in [{}] if stack.layer_type.per_slot else list(assignments([stack.layer_type])):
+        names = chosen.values() if chosen else {name for values in stack.layer_type.values for name in values}
+        parts = [part for name, roles in stack.layer_types.items() if name in names for part in roles.values()]
         for choices in itertools.product(*map(part_assignments, parts)):
             yield {name: value for choice in (chosen, *choices) for name, value in choice.items()}
 

@@ -99,9 +99,9 @@ class _StackCounter:
     def __init__(self, stack: StackSpace, facts: Facts) -> None:
         self.stack, self.facts = stack, facts
         self.globals = [tuple(fixed.items()) for fixed in stack_assignments(stack)]
-        parts = [part for layer in stack.layers.values() for part in layer.values()]
-        self.has_between = any("between" in layer for layer in stack.layers.values())
-        self.uniform = len(stack.family.values) == 1 and all(part.uniform for part in parts)
+        parts = [part for layer in stack.layer_types.values() for part in layer.values()]
+        self.has_between = any("between" in layer for layer in stack.layer_types.values())
+        self.uniform = len(stack.layer_type.values) == 1 and all(part.uniform for part in parts)
         self.blocks: dict[Any, frozenset[Any]] = {}
         self.memo: dict[tuple[Shape, int, frozenset[Any]], States] = {}
 
@@ -151,23 +151,20 @@ class _StackCounter:
     def _layer(self, states: States, position: int, depth: int, slot: int | None, roles: tuple[str, ...]) -> States:
         if not roles:
             return states
-        states = _map(states, partial(self._families, slot))
+        states = _map(states, partial(self._layer_types, slot))
         for role in roles:
             states = _read(states, partial(self._blocks, role, slot, position, depth))
         return _map(states, lambda hypothesis: [hypothesis[:2]])
 
-    def _families(self, slot: int | None, hypothesis: Any) -> list[Any]:
-        gene = self.stack.family
-        fixed = dict(hypothesis[1])
-        families = (fixed[gene.name],) if gene.name in fixed else gene.choices(slot)
-        return [(*hypothesis, family) for family in families]
+    def _layer_types(self, slot: int | None, hypothesis: Any) -> list[Any]:
+        return [(*hypothesis, name) for name in self.stack.layer_type.choices(slot, dict(hypothesis[1]))]
 
     def _blocks(self, role: str, slot: int | None, position: int, depth: int, hypothesis: Any) -> Any:
-        scaling, fixed, family = hypothesis
-        part = self.stack.layers[family].get(role)
+        scaling, fixed, layer_type = hypothesis
+        part = self.stack.layer_types[layer_type].get(role)
         if part is None:
             return (None,)
-        key = family, role, slot, fixed, scaling and (scaling, position, depth)
+        key = layer_type, role, slot, fixed, scaling and (scaling, position, depth)
         if key not in self.blocks:
             blocks = alternatives(part, slot, self.facts, scaled_at(scaling, position, depth), fixed)
             self.blocks[key] = frozenset(None if block.kind == SKIP else block for block in blocks)

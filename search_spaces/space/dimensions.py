@@ -6,9 +6,12 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 from search_spaces.kind import Value
 from search_spaces.space.layers import Scaling, every_other
+
+NONE_FIXED: Mapping[str, Value] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,10 @@ class Gene:
         """Its name in a genotype."""
         return self.name.replace("{slot}", str(slot))
 
-    def choices(self, slot: int | None = None) -> tuple[Value, ...]:
-        """The values to choose from at a slot."""
+    def choices(self, slot: int | None = None, fixed: Mapping[str, Value] = NONE_FIXED) -> tuple[Value, ...]:
+        """The values to choose from at a slot: only the fixed one, if its name has a fixed value."""
+        if self.name in fixed:
+            return (fixed[self.name],)
         return self.values[0] if len(self.values) == 1 else self.values[slot or 0]
 
 
@@ -77,9 +82,9 @@ class StackSpace:
     kept: Gene
     at_least: int
     sharing: Gene
-    family: Gene
-    layers: Mapping[str, Mapping[str, PartSpace]]
-    """Layer family -> role -> alternatives."""
+    layer_type: Gene
+    layer_types: Mapping[str, Mapping[str, PartSpace]]
+    """Layer type -> role -> alternatives."""
 
     def fixed_slots(self, depth: int) -> tuple[int, ...]:
         """The slots that a stack of that depth keeps, where the rule leaves no choice."""
@@ -102,8 +107,8 @@ class StackSpace:
         elif self.depth is not None:
             yield self.depth
         yield self.sharing
-        yield self.family
-        for parts in self.layers.values():
+        yield self.layer_type
+        for parts in self.layer_types.values():
             for part in parts.values():
                 yield from part.genes()
 

@@ -129,13 +129,12 @@ def _encode_layer(stack: StackSpace, layers: tuple[Layer, ...], kept: tuple[int,
     slot, extra, shared = kept[i], scaled_at(scaling, i, len(kept)), tuple(fixed.items())
     wanted = {role: getattr(layers[i], role) for part, roles in STACK_ROLES.items()
               if sharing.leader(part, i) == i for role in roles if getattr(layers[i], role) is not None}
-    families = (fixed[stack.family.name],) if stack.family.name in fixed else stack.family.choices(slot)
-    for family in families:
-        parts = stack.layers[str(family)]
+    for name in stack.layer_type.choices(slot, fixed):
+        parts = stack.layer_types[str(name)]
         blocks = {"between": BlockConfig(SKIP), **wanted} if "between" in parts else wanted
         known = {role: alternatives(parts[role], slot, facts, extra, shared) for role in blocks if role in parts}
         if all(block in known.get(role, ()) for role, block in blocks.items()):
             genes = [pair for role, block in blocks.items() for pair in known[role][block]]
-            return {gene.key(slot): value for gene, value in ((stack.family, family), *genes)}
+            return {gene.key(slot): value for gene, value in ((stack.layer_type, name), *genes)}
     text = ", ".join(map(str, wanted.values()))
     raise _ElsewhereError(f"{stack.name}.{i}", f"{text} is not among the alternatives of slot {slot}")

@@ -57,13 +57,13 @@ def draw_even(space: SearchSpace, rng: random.Random, end: int | None = None) ->
         facts = space.facts(settings, causal=stack_name == "decoder")
         for slot in range(stack.slots):
             extra = scaled_at(scaling, slot, stack.slots)
-            types = stack.family.choices(slot) if stack.family.per_slot else (value(stack.family, slot),)
-            mixers = [(str(layer_type), kind) for layer_type in types
-                      for kind in sorted(_by_kind(stack.layers[str(layer_type)]["mixer"], slot, facts, extra, value))]
+            types = stack.layer_type.choices(slot) if stack.layer_type.per_slot else (value(stack.layer_type, slot),)
+            mixers = [(name, kind) for name in map(str, types)
+                      for kind in sorted(_by_kind(stack.layer_types[name]["mixer"], slot, facts, extra, value))]
             layer_type, mixer = rng.choice(mixers)
             if len(types) > 1:
-                genes[stack.family.key(slot)] = layer_type
-            for role, part in stack.layers[layer_type].items():
+                genes[stack.layer_type.key(slot)] = layer_type
+            for role, part in stack.layer_types[layer_type].items():
                 place(part, slot, facts, extra, mixer if role == "mixer" else None)
     return genes
 

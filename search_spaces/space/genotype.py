@@ -80,7 +80,7 @@ def _layers(stack: StackSpace, kept: tuple[int, ...], sharing: Sharing, scaling:
     @cache
     def part(role: str, position: int) -> BlockConfig | None:
         slot = kept[position]
-        alternatives = stack.layers[str(read(stack.family, slot))].get(role)
+        alternatives = stack.layer_types[str(read(stack.layer_type, slot))].get(role)
         return block(alternatives, slot, scaled_at(scaling, position, len(kept))) if alternatives else None
 
     for i in range(len(kept)):
@@ -168,8 +168,8 @@ def extreme(space: SearchSpace, end: int, rng: random.Random | None = None) -> d
             listed(stack.depth)
         for slot in range(stack.slots):
             listed(stack.kept, slot)
-            listed(stack.family, slot)
-            for parts in stack.layers.values():
+            listed(stack.layer_type, slot)
+            for parts in stack.layer_types.values():
                 for part in parts.values():
                     part_genes(part, slot, space.facts(settings, name == "decoder"))
     return {name: genotype[name] for name in space.genes}

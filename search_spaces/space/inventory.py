@@ -96,9 +96,8 @@ def _owners(space: SearchSpace, stack: StackSpace) -> Owners:
 def _blocks(stack: StackSpace, role: str, slot: int, places: list[Pairs], facts: Facts) -> dict[BlockConfig, None]:
     blocks: dict[BlockConfig, None] = {}
     for fixed in stack_assignments(stack):
-        family = stack.family
-        for name in (fixed[family.name],) if family.name in fixed else family.choices(slot):
-            part = stack.layers[str(name)].get(role)
+        for name in stack.layer_type.choices(slot, fixed):
+            part = stack.layer_types[str(name)].get(role)
             if part is None:
                 continue
             for extra in places:

@@ -47,10 +47,10 @@ def test_choices_suit_the_hardware_and_keep_meaning(tmp_path: Path) -> None:
     grouped = architecture(tmp_path, "LlamaForCausalLM", {**DECODER, **BIG, "rms_norm_eps": 1e-5})
     space = run(SpaceFromRequest(subnet(tmp_path / "ours", grouped), tmp_path / "own.yaml")).space
     assert space.settings["width"].choices() == (32, 64)
-    mixer = space.stacks["decoder"].layers["block"]["mixer"].dims["grouped_attention"]
+    mixer = space.stacks["decoder"].layer_types["block"]["mixer"].dims["grouped_attention"]
     assert mixer["n_kv_heads"].choices(0) == mixer["queries"].choices(0) == (1, 2)
     assert mixer["head_dim"].choices(0) == (16,)
-    assert space.stacks["decoder"].layers["block"]["ffn"].dims["ffn"]["inner"].choices(0) == (32, 64, 96)
+    assert space.stacks["decoder"].layer_types["block"]["ffn"].dims["ffn"]["inner"].choices(0) == (32, 64, 96)
     assert space.norm_eps == 1e-5 and "rotary_base" not in (tmp_path / "own.yaml").read_text()
 
 
