@@ -107,7 +107,7 @@ def _units() -> dict[str, tuple[Unit, ...]]:
         before = set(units_of)
         for units in inventory(load_space(space)).values():
             for unit in units:
-                if unit.role != "norm" and unit.share == 1 and unit.block.kind not in before:
+                if unit.role != "norm" and unit.length_fraction == 1 and unit.block.kind not in before:
                     units_of.setdefault(unit.block.kind, {}).setdefault(unit)
     for kind in _shown():
         if kind.name not in units_of:

@@ -131,7 +131,7 @@ def _both(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
 
 def unit_text(unit: Unit) -> str:
     """A unit as JSON, the same for equal units; facts stay in the order their kind names them."""
-    share = {} if unit.share == 1 else {"share": unit.share}
+    share = {} if unit.length_fraction == 1 else {"share": unit.length_fraction}
     return json.dumps({"role": unit.role, "kind": unit.block.kind, "dims": dict(unit.block.dims),
                        "facts": dict(unit.facts), **share}, separators=(",", ":"))
 

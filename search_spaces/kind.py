@@ -280,7 +280,7 @@ class Kind:
         shares: sub-layers only: maps dims to the name of what layers of a stack share, such as keys and values. The
             first layer with a name computes it and puts it into `Call.shared`, later ones reuse it; the fact `first`
             says which of the two a block does. Layers with the same slot all do the same.
-        length: between only: maps its dims to the share of the tokens that remains; None if the length is unchanged.
+        length: between only: maps its dims to the fraction of the tokens that remains; None if the length is unchanged.
         restored_by: between only: the kind of role `restore`, with the same dims, that restores the length at the end
             of the stack; empty if it is not restored.
         words: maps dims and the model's width to a label, in pieces; by default the name and all dims.

@@ -32,17 +32,19 @@ class Unit:
         role: `embedding`, `mixer`, `cross`, `ffn`, `between`, `restore`, `norm` or `head`.
         block: its kind and dims; a closing norm has the norm's name as kind.
         facts: the facts its kind asks for and, for a sub-layer, those of its norm and residual.
-        share: the share of the sequence's tokens it runs on: less than 1 after a block that shortens the sequence.
+        length_fraction: the fraction of the sequence's tokens it runs on: less than 1 after a block that shortens the
+            sequence.
     """
 
     role: str
     block: BlockConfig
     facts: tuple[tuple[str, Value], ...]
-    share: float = 1.0
+    length_fraction: float = 1.0
 
     def __str__(self) -> str:
         inner = ", ".join(f"{name}={value}" for name, value in (*self.facts, *self.block.dims))
-        return f"{self.block.kind}({inner})" + (f" on {self.share:.3g} of the tokens" if self.share != 1 else "")
+        fraction = f" on {self.length_fraction:.3g} of the tokens" if self.length_fraction != 1 else ""
+        return f"{self.block.kind}({inner}){fraction}"
 
     def pick(self, names: Iterable[str]) -> dict[str, Value]:
         """The named facts, those that it leaves out at their default."""
@@ -55,7 +57,7 @@ class Unit:
 
     def length(self, tokens: int) -> int:
         """Number of tokens it runs on for a sequence of that length."""
-        return math.ceil(tokens * self.share - 1e-9)  # a third of 9 tokens is 3
+        return math.ceil(tokens * self.length_fraction - 1e-9)  # a third of 9 tokens is 3
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Place(NamedTuple):
 
     Args:
         layer: the index of the layer in its stack.
-        shares: the shares of the tokens that it may run on; None if those before it decide.
+        length_fractions: the fractions of the tokens that it may run on; None if the places before it decide.
         optional: whether there are architectures without this place.
     """
 
@@ -97,7 +99,7 @@ class Place(NamedTuple):
     slot: int
     layer: int
     blocks: Sequence[BlockConfig]
-    shares: Sequence[float] | None = None
+    length_fractions: Sequence[float] | None = None
     optional: bool = False
 
 
@@ -144,64 +146,66 @@ def walk(outline: Outline) -> Iterator[Step]:
 
 
 def _layer_steps(stack: str, places: Sequence[Place], facts: Facts) -> Iterator[Step]:
-    shares: Sequence[float] = (1.0,)
+    fractions: Sequence[float] = (1.0,)
     restores: list[list[Step]] = []
-    later, openings = replace(facts, first=False), _Openings(places)
+    later, reuse = replace(facts, first=False), _Reuse(places)
     for place in places:
-        pairs = product(place.blocks, shares if place.shares is None else place.shares)
+        pairs = product(place.blocks, fractions if place.length_fractions is None else place.length_fractions)
         path = f"{stack}.{place.slot}.{place.role}"
         if place.role != "between":
-            for block, share in pairs:
-                for first in openings.firsts(place, block):
-                    yield Step(path, make_unit(place.role, block, facts if first else later, share), stack, place.layer)
-            openings.leave(place)
+            for block, fraction in pairs:
+                for first in reuse.first_values(place, block):
+                    unit = make_unit(place.role, block, facts if first else later, fraction)
+                    yield Step(path, unit, stack, place.layer)
+            reuse.add(place)
             continue
-        left = dict.fromkeys(shares if place.optional else ())
+        remaining = dict.fromkeys(fractions if place.optional else ())
         restores.append([])
-        for block, share in pairs:
+        for block, fraction in pairs:
             if block.kind != SKIP:
-                yield Step(path, make_unit("between", block, facts, share), stack, place.layer)
-            remains, restore = after(block, facts, share)
-            left[remains] = None
-            openings.change(place, block)
+                yield Step(path, make_unit("between", block, facts, fraction), stack, place.layer)
+            remains, restore = length_after(block, facts, fraction)
+            remaining[remains] = None
+            reuse.clear_if_shortened(place, block)
             restores[-1] += [Step(f"{stack}.{place.slot}.restore", restore, stack)] if restore else []
-        shares = tuple(left)
+        fractions = tuple(remaining)
     yield from chain.from_iterable(reversed(restores))
 
 
-class _Openings:
-    """Which layers of a stack compute what others share (`Kind.shares`): in an architecture the first with a name.
+class _Reuse:
+    """Which layers of a stack compute a result, such as keys and values, and which reuse it (`Kind.shares`).
 
-    Layers with the same slot are the same unit. After a block that changes the length, layers compute it again, and so
-    do all layers of a slot that runs at several lengths.
+    In an architecture, the first layer with the name of a result computes it. Layers with the same slot are the same
+    unit, so all of them compute, or all reuse. After a block that changes the length, layers compute the result again,
+    and so do all layers of a slot that runs at several lengths.
     """
 
     def __init__(self, places: Iterable[Place]) -> None:
-        self.shared: set[str] = set()
-        self.decided: dict[tuple[str, int], bool] = {}
+        self.computed: set[str] = set()
+        self.computes: dict[tuple[str, int], bool] = {}
         lengths, ran = 0, dict[tuple[str, int], int]()
         for place in places:
             lengths += place.role == "between"
             if ran.setdefault((place.role, place.slot), lengths) != lengths:
-                self.decided[place.role, place.slot] = True
+                self.computes[place.role, place.slot] = True
 
-    def firsts(self, place: Place, block: BlockConfig) -> tuple[bool, ...]:
+    def first_values(self, place: Place, block: BlockConfig) -> tuple[bool, ...]:
         """The possible values of the fact `first`."""
         name = _shared_name(block)
         if name is None:
             return (True,)
         if place.optional:  # a space: an earlier layer may be of another kind
-            return (True, False) if name in self.shared else (True,)
-        return (self.decided.setdefault((place.role, place.slot), name not in self.shared),)
+            return (True, False) if name in self.computed else (True,)
+        return (self.computes.setdefault((place.role, place.slot), name not in self.computed),)
 
-    def leave(self, place: Place) -> None:
-        """Remember what a place may share."""
-        self.shared |= {name for name in map(_shared_name, place.blocks) if name is not None}
+    def add(self, place: Place) -> None:
+        """Remember the results that a place may compute."""
+        self.computed |= {name for name in map(_shared_name, place.blocks) if name is not None}
 
-    def change(self, place: Place, block: BlockConfig) -> None:
-        """Forget what was computed at another length."""
+    def clear_if_shortened(self, place: Place, block: BlockConfig) -> None:
+        """Forget results of another length."""
         if not place.optional and kinds.get(block.kind).length is not None:
-            self.shared.clear()
+            self.computed.clear()
 
 
 def _shared_name(block: BlockConfig) -> str | None:
@@ -211,28 +215,29 @@ def _shared_name(block: BlockConfig) -> str | None:
 
 def shared_layers(arch: Architecture) -> frozenset[tuple[str, int]]:
     """(stack, layer) of the layers whose results later layers reuse."""
-    shared, openers = set(), dict[tuple[str, str, str], int]()
+    reused, computed_by = set(), dict[tuple[str, str, str], int]()
     for step in plan(arch):
         name = _shared_name(step.unit.block) if step.role in SUBLAYERS else None
         if name is not None and dict(step.unit.facts)["first"]:
-            openers[step.stack, step.role, name] = step.layer
+            computed_by[step.stack, step.role, name] = step.layer
         elif name is not None:
-            shared.add((step.stack, openers[step.stack, step.role, name]))
-    return frozenset(shared)
+            reused.add((step.stack, computed_by[step.stack, step.role, name]))
+    return frozenset(reused)
 
 
-def after(block: BlockConfig, facts: Facts, share: float) -> tuple[float, Unit | None]:
-    """The share of the tokens left by a block between layers, and the unit that restores them at the stack's end."""
+def length_after(block: BlockConfig, facts: Facts, fraction: float) -> tuple[float, Unit | None]:
+    """The length fraction after a block between layers, and the unit that restores the length at the stack's end."""
     kind = kinds.get(block.kind)
-    left = share * kind.length(block.filled()) if kind.length else share
+    remains = fraction * kind.length(block.filled()) if kind.length else fraction
     restore = BlockConfig(kind.restored_by, block.dims) if kind.restored_by else None
-    return left, make_unit("restore", restore, facts, left) if restore else None
+    return remains, make_unit("restore", restore, facts, remains) if restore else None
 
 
 @lru_cache(maxsize=100_000)
-def make_unit(role: str, block: BlockConfig, facts: Facts, share: float = 1.0) -> Unit:
-    """The unit of a block among these facts, on that share of the tokens."""
+def make_unit(role: str, block: BlockConfig, facts: Facts, length_fraction: float = 1.0) -> Unit:
+    """The unit of a block among these facts, on that fraction of the tokens."""
     always: tuple[str, ...] = ("width",) if role in LENGTHS else ()
     if role in SUBLAYERS:
         always = residuals.get(facts.residual).unit_facts
-    return Unit(role, block, facts.pick(tuple(dict.fromkeys((*always, *kinds.get(block.kind).facts)))), share)
+    names = dict.fromkeys((*always, *kinds.get(block.kind).facts))
+    return Unit(role, block, facts.pick(tuple(names)), length_fraction)

@@ -21,7 +21,7 @@ from search_spaces import Architecture
 from search_spaces import registry as kinds
 from search_spaces.files.loader import space_from_data
 from search_spaces.kind import Kind
-from search_spaces.units import SUBLAYERS, Unit, after
+from search_spaces.units import SUBLAYERS, Unit, length_after
 from supernet import Transformer
 from supernet.build import build_unit
 from supernet.cache import state_shapes
@@ -98,7 +98,7 @@ class BlockContract:
                 noise = torch.where(mask[..., None], x, torch.randn_like(x))
                 assert torch.allclose(module(noise, Call(mask=mask))[0][call.mask], y[call.mask], atol=1e-5)
                 if self.kind.restored_by:
-                    restore = after(unit.block, FACTS, 1.0)[1]
+                    restore = length_after(unit.block, FACTS, 1.0)[1]
                     assert restore is not None
                     whole, end = build_unit(restore)(y, call)
                     assert whole.shape == x.shape and torch.equal(end.mask, mask) and end.before == ()

@@ -50,21 +50,21 @@ def _outline(space: SearchSpace, settings: dict[str, Value], owners: dict[str, O
         stacks[name] = [Place(role, slot, slot, tuple(_blocks(stack, role, slot, places, known)), optional=True)
                         for (slot, role), places in sorted(owners[name].items(), key=lambda item: item[0][0])]
     outline = Outline(facts, bool(settings["share_inputs"]), ends, stacks)
-    return outline._replace(stacks={name: _on_every_share(outline, name, stack)
+    return outline._replace(stacks={name: _on_every_length(outline, name, stack)
                                     for name, stack in space.stacks.items()})
 
 
-def _on_every_share(outline: Outline, name: str, stack: StackSpace) -> Sequence[Place]:
+def _on_every_length(outline: Outline, name: str, stack: StackSpace) -> Sequence[Place]:
     """The positions of a stack.
 
-    Layers that share weights run at different positions, so every one may see every share of the tokens.
+    Layers that share weights run at different positions, so every one may run on every fraction of the tokens.
     """
     places = outline.stacks[name]
     if stack.sharing.choices() == ("none",) or not any(place.role == "between" and place.blocks for place in places):
         return places
     steps = walk(outline._replace(ends=(), stacks={name: places}))
-    shares = tuple(dict.fromkeys((1.0, *(step.unit.share for step in steps))))
-    return [place._replace(shares=shares) for place in places]
+    fractions = tuple(dict.fromkeys((1.0, *(step.unit.length_fraction for step in steps))))
+    return [place._replace(length_fractions=fractions) for place in places]
 
 
 def _ordered(owners: dict[str, Owners]) -> list[str]:

@@ -46,7 +46,7 @@ def test_units_after_pooling_are_counted_and_timed_on_half_the_tokens(pooled):
     costs = {cost.step.path: cost for cost in unit_costs(pooled, seq_len=16)}
     before, after = costs["encoder.0.ffn"], costs["encoder.2.ffn"]
     assert before.step.unit.block == after.step.unit.block
-    assert (before.step.unit.share, after.step.unit.share) == (1, 0.5)
+    assert (before.step.unit.length_fraction, after.step.unit.length_fraction) == (1, 0.5)
     assert before.macs == 2 * after.macs > 0
     assert [Workload("prefill", cost.step.unit).build(at)[1][0].shape[1] for cost in (before, after)] == [16, 8]
     assert read_unit(unit_text(after.step.unit)) == after.step.unit != before.step.unit

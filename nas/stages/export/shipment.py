@@ -100,8 +100,8 @@ class Shipment:
 
         PyTorch's exporters treat a length of 1 as a case of its own, so after pooling two tokens have to be left.
         """
-        share = min(step.unit.share for step in plan(self.arch))
-        return 1 if share == 1 else min(int(1 / share) + 1, self.arch.context)
+        fraction = min(step.unit.length_fraction for step in plan(self.arch))
+        return 1 if fraction == 1 else min(int(1 / fraction) + 1, self.arch.context)
 
     def example(self, rows: int, length: int | None = None) -> Inputs:
         """Inputs to trace it with: all tokens the first of the vocabulary, and real. Without a length, short ones."""
