@@ -94,7 +94,7 @@ def _unmarked(entries: Sequence[FrontEntry], task: Task) -> Iterator[str]:
     """Available devices whose costs were stored by an older version without unmeasured shares."""
     names = dict.fromkeys(name for entry in entries for name in entry.costs if name not in entry.unmeasured)
     measures = [parse_measure(name, task.metrics) for name in names]
-    for device in devices_of([measure for measure in measures if measure.declared.partly_unmeasured]):
+    for device in devices_of([measure for measure in measures if measure.kind.partly_unmeasured]):
         if profile_digest(device) is not None:
             yield device
 
@@ -115,7 +115,7 @@ def _priced(prices: Prices, entries: list[FrontEntry], wanted: Sequence[Measure]
 
 def _marked(prices: Prices, entries: list[FrontEntry], new: Collection[str]) -> list[FrontEntry]:
     """The entries with unmeasured shares of costs that are missing in the files or new."""
-    missing = [measure for measure in prices.measures(entries[0].arch) if measure.declared.partly_unmeasured and
+    missing = [measure for measure in prices.measures(entries[0].arch) if measure.kind.partly_unmeasured and
                any(measure.name in entry.costs and (measure.name in new or measure.name not in entry.unmeasured)
                    for entry in entries)]
     names = [measure.name for measure in missing]

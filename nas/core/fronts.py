@@ -52,7 +52,7 @@ class FrontEntry:
 
     def value(self, measure: Measure) -> float:
         """One measure of it."""
-        return self.metrics[measure.kind] if measure.is_quality else self.costs[measure.name]
+        return (self.metrics if measure.is_quality else self.costs)[measure.name]
 
     def show(self, measure: Measure) -> str:
         """One measure as text, marked if partly unmeasured."""

@@ -58,7 +58,7 @@ def _figures(subnet: Subnet) -> Iterator[str]:
     rows = [(f"{name} (validation)", _number(value)) for name, value in facts.metrics.items()]
     for measure in _costs(subnet, tabled=False):
         value = facts.costs[measure.name]
-        length = f" of {subnet.arch.context:,} tokens" if measure.declared.of_length else ""
+        length = f" of {subnet.arch.context:,} tokens" if measure.kind.of_length else ""
         rows.append((f"{'predicted ' if measure.device else ''}{measure.label}{length}",
                      measure.show(value) if measure.device else f"{value:,.0f}"))
     yield from _table(("measure", "value"), rows, right=(1,))
@@ -67,7 +67,7 @@ def _figures(subnet: Subnet) -> Iterator[str]:
 def _costs(subnet: Subnet, tabled: bool) -> list[Measure]:
     """The measures of its costs: those predicted unit by unit, which have a separate table, or the others."""
     measures = (parse_measure(name, {}) for name in subnet.facts.costs)
-    return [measure for measure in measures if measure.declared.partly_unmeasured == tabled]
+    return [measure for measure in measures if measure.kind.partly_unmeasured == tabled]
 
 
 def _latencies(subnet: Subnet) -> Iterator[str]:

@@ -101,7 +101,7 @@ def by_key(entries: Sequence[FrontEntry], key: str, run: str) -> FrontEntry:
 def within(entries: Sequence[FrontEntry], limits: Sequence[Limit]) -> list[FrontEntry]:
     """The architectures that meet all limits. Raises InputError with the nearest if there are none."""
     for limit in limits:
-        if limit.measure.is_quality and not all(limit.measure.kind in entry.metrics for entry in entries):
+        if limit.measure.is_quality and not all(limit.measure.name in entry.metrics for entry in entries):
             raise InputError(_option(limit), f"the search did not evaluate {limit.measure.name}; allowed: "
                                              f"{', '.join(entries[0].metrics)} and all costs")
     kept = [entry for entry in entries if all(limit.holds(entry.value(limit.measure)) for limit in limits)]

@@ -36,10 +36,10 @@ class Prices:
         return np.stack(columns, axis=1) if columns else np.zeros((len(archs), 0))
 
     def _column(self, measure: Measure, archs: Sequence[Architecture]) -> Floats:
-        why = next(filter(None, map(measure.declared.why_not, archs)), "")
+        why = next(filter(None, map(measure.kind.why_not, archs)), "")
         if why:
             raise InputError(measure.name, why)
-        return measure.declared.price_many(archs, self._at(measure))
+        return measure.kind.price_many(archs, self._at(measure))
 
     def _at(self, measure: Measure) -> PriceConditions:
         device = None if measure.device is None else self.device(measure.device)
@@ -47,12 +47,12 @@ class Prices:
 
     def unmeasured_shares(self, measures: Sequence[Measure], archs: Sequence[Architecture]) -> Floats:
         """The share of each value that is based on interpolated or estimated prices."""
-        columns = [measure.declared.unmeasured_shares(archs, self._at(measure)) for measure in measures]
+        columns = [measure.kind.unmeasured_shares(archs, self._at(measure)) for measure in measures]
         return np.stack(columns, axis=1) if columns else np.zeros((len(archs), 0))
 
     def unmeasured_of(self, arch: Architecture) -> dict[str, float]:
         """By the name of every measure that can be partly unmeasured, the share that is."""
-        known = [measure for measure in self.measures(arch) if measure.declared.partly_unmeasured]
+        known = [measure for measure in self.measures(arch) if measure.kind.partly_unmeasured]
         return dict(zip((measure.name for measure in known), self.unmeasured_shares(known, [arch])[0].tolist()))
 
     def by_role(self, arch: Architecture) -> list[float]:
@@ -88,7 +88,7 @@ class Prices:
 
     def all_of_model(self, model: Transformer) -> dict[str, float]:
         """The same of a model with its weights, which may be compressed."""
-        return {measure.name: measure.declared.price_model(model, self._at(measure))
+        return {measure.name: measure.kind.price_model(model, self._at(measure))
                 for measure in self.measures(model.arch)}
 
 
@@ -109,6 +109,6 @@ def device_costs(names: Iterable[str], arch: Architecture) -> tuple[dict[str, fl
             with suppress(InputError):
                 prices = Prices(load_devices([measure.device]), arch.context)
                 costs[measure.name] = float(prices.values([measure], [arch])[0, 0])
-                if measure.declared.partly_unmeasured:
+                if measure.kind.partly_unmeasured:
                     shares[measure.name] = float(prices.unmeasured_shares([measure], [arch])[0, 0])
     return costs, shares

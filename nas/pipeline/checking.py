@@ -152,7 +152,7 @@ def _applicable(config: PipelineConfig) -> Iterator[Fault]:
     except InputError:  # reported under search
         return
     for key, measure in used:
-        if why := measure.declared.why_not(arch):
+        if why := measure.kind.why_not(arch):
             yield Fault(f"search.{key}", f"{measure.name}: {why}")
 
 

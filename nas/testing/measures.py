@@ -42,7 +42,7 @@ class MeasureContract:
         kind = self.kind
         for text in self.ways():
             measure = parse_measure(text, {})
-            assert measure.name == text and measure.declared is kind and not measure.is_quality
+            assert measure.name == text and measure.kind is kind and not measure.is_quality
             assert kind.label in measure.label and measure.maximise == kind.maximise
             for value in (0.0, 1.0, 12.3456, 1234.5, 98_765_432.1):
                 low, high = (parse_limit(f"{text}={kind.show_bound(value, above)}", {}).value

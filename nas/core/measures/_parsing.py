@@ -33,7 +33,7 @@ def parse_measure(text: str, metrics: Mapping[str, bool], where: str = OBJECTIVE
         return Measure(name, maximise=kind.maximise)
     if kind is None and not rest and name in metrics:
         return Measure(name, maximise=metrics[name])
-    allowed = ", ".join((*metrics, *(form for declared in registry().values() for form in _forms(declared))))
+    allowed = ", ".join((*metrics, *(form for each in registry().values() for form in _forms(each))))
     raise InputError(where, f"{text!r} is unknown; allowed: {allowed}")
 
 
@@ -51,7 +51,7 @@ def parse_limit(text: str, metrics: Mapping[str, bool], at_least: bool = False) 
         raise InputError(option, f"{text!r} must be MEASURE=VALUE, such as latency:cpu=12ms or params=5M")
     measure = parse_measure(name, metrics, option)
     try:
-        return Limit(measure, measure.declared.parse(value), at_least)
+        return Limit(measure, measure.kind.parse(value), at_least)
     except ValueError as error:
         raise InputError(option, f"{value!r} is not a value of {measure.name}; allowed: {error}") from None
 

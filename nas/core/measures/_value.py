@@ -17,13 +17,13 @@ class Measure:
     """One number of an architecture.
 
     Args:
-        kind: the name of an installed measure, or a metric of the task.
+        base_name: the name of an installed measure, or a metric of the task.
         device: of a measure that belongs to one.
         phase: of a measure that has phases.
         maximise: whether more is better.
     """
 
-    kind: str
+    base_name: str
     device: str | None = None
     phase: str = "prefill"
     maximise: bool = False
@@ -32,38 +32,38 @@ class Measure:
     def name(self) -> str:
         """As the user writes it."""
         phase = "" if self.phase == "prefill" else f":{self.phase}"
-        return self.kind if self.device is None else f"{self.kind}:{self.device}{phase}"
+        return self.base_name if self.device is None else f"{self.base_name}:{self.device}{phase}"
 
     @property
     def label(self) -> str:
         """As a reader knows it."""
         where = f" on {self.device}" if self.device else ""
-        return f"{self.declared.label}{where}{'' if self.phase == 'prefill' else f' ({self.phase})'}"
+        return f"{self.kind.label}{where}{'' if self.phase == 'prefill' else f' ({self.phase})'}"
 
     @property
     def superlative(self) -> str:
         """The architecture that is best in it, in words."""
         where = f" on {self.device}" if self.device else ""
-        best = self.declared.superlative
+        best = self.kind.superlative
         return f"{best}{where}" if best else f"{'most' if self.maximise else 'least'} {self.label}"
 
     @property
-    def declared(self) -> MeasureKind:
-        """What is known of all measures of this kind."""
-        return registry().get(self.kind) or QualityKind(self.kind)
+    def kind(self) -> MeasureKind:
+        """The declaration of its base name: how values are computed, parsed and shown."""
+        return registry().get(self.base_name) or QualityKind(self.base_name)
 
     @property
     def is_quality(self) -> bool:
         """Whether it must be evaluated; other measures are looked up."""
-        return self.kind not in registry()
+        return self.base_name not in registry()
 
     def show(self, value: float, unmeasured: float = 0.0) -> str:
         """A value for a reader, with a mark where a share of it was not measured."""
-        return f"{MARK if unmeasured > 0 else ''}{self.declared.show(value)}"
+        return f"{MARK if unmeasured > 0 else ''}{self.kind.show(value)}"
 
     def show_bound(self, value: float, above: bool) -> str:
         """A value as text that is still met when used as a limit: rounded up, or down if `above`."""
-        return self.declared.show_bound(value, above)
+        return self.kind.show_bound(value, above)
 
 
 @dataclass(frozen=True)

@@ -101,12 +101,12 @@ def _bars(axes: Any, result: CompareResult, cost: Measure) -> None:
 def _finish(axes: Any, cost: Measure) -> None:
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.xaxis.set_major_formatter(EngFormatter(unit=cost.declared.unit) if cost.declared.prefixes else
+    axes.xaxis.set_major_formatter(EngFormatter(unit=cost.kind.unit) if cost.kind.prefixes else
                                    FuncFormatter(lambda x, _: f"{x:g}"))
 
 
 def _words(cost: Measure) -> str:
-    unit = "" if cost.declared.prefixes or not cost.declared.unit else f" ({cost.declared.unit})"
+    unit = "" if cost.kind.prefixes or not cost.kind.unit else f" ({cost.kind.unit})"
     return _plain(f"{cost.label}{unit}")
 
 

@@ -107,8 +107,8 @@ def _measures(report: RunReport) -> dict[str, dict[str, Any]]:
     measures |= {name: parse_measure(name, report.metrics) for name in names}
     measures |= {measure.name: measure for measure in report.searched.costs} if report.searched else {}
     return {name: {"label": measure.label, "device": measure.device, "phase": measure.phase,
-                   "unit": measure.declared.unit, "prefixes": measure.declared.prefixes,
-                   "of_weights": measure.declared.of_weights, "maximise": measure.maximise,
+                   "unit": measure.kind.unit, "prefixes": measure.kind.prefixes,
+                   "of_weights": measure.kind.of_weights, "maximise": measure.maximise,
                    "quality": measure.is_quality} for name, measure in measures.items()}
 
 

@@ -67,13 +67,13 @@ def _scale(axes: Any, cost: Measure, values: list[float]) -> None:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_formatter(EngFormatter(unit=cost.declared.unit) if cost.declared.prefixes else
+    axes.xaxis.set_major_formatter(EngFormatter(unit=cost.kind.unit) if cost.kind.prefixes else
                                    FuncFormatter(lambda x, _: f"{x:g}"))
 
 
 def _unit(cost: Measure) -> str:
     """The unit, if axis labels have none."""
-    return "" if cost.declared.prefixes or not cost.declared.unit else f" ({cost.declared.unit})"
+    return "" if cost.kind.prefixes or not cost.kind.unit else f" ({cost.kind.unit})"
 
 
 def _plain(text: str) -> str:

@@ -76,9 +76,10 @@ def _drawn(searched: Searched) -> dict[str, Measure]:
     """The costs to plot, by file name: latencies and objectives, or else the first cost."""
     quality, first = searched.shown
     drawn: dict[str, Measure] = {}
-    plotted = [cost for cost in searched.costs if cost.declared.phases or cost in searched.objectives]
+    plotted = [cost for cost in searched.costs if cost.kind.phases or cost in searched.objectives]
     for cost in plotted or [first]:
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", cost.name.removeprefix(f"{cost.kind}:")).strip(".-")[:80] or cost.kind
+        device = cost.name.removeprefix(f"{cost.base_name}:")
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", device).strip(".-")[:80] or cost.base_name
         if searched.fronts[quality.name, cost.name]:
             drawn[name if name not in drawn else f"{name}-{len(drawn)}"] = cost
     return drawn

@@ -48,7 +48,7 @@ def read_searched(run: RunDir, space: SearchSpace, task: Task) -> Searched | Non
         fronts=fronts, hypervolume=hypervolumes(trials, objectives), counts=_counts(trials, points),
         date=max((f"{trial.datetime_complete:%Y-%m-%d}" for trial in done if trial.datetime_complete), default=""),
         importance=importance(qualities[0].name, [trial.params for trial in done],
-                              [trial.user_attrs["metrics"][qualities[0].kind] for trial in done], space.genes),
+                              [trial.user_attrs["metrics"][qualities[0].name] for trial in done], space.genes),
         examples=seen(config.limit, split_size(run, space)))
 
 

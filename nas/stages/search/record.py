@@ -78,7 +78,7 @@ class TrialsTable:
 
     def __init__(self, path: Path, metrics: Sequence[str], costs: Sequence[str], genes: Sequence[str]) -> None:
         self.path, self.metrics, self.costs, self.genes = path, list(metrics), list(costs), list(genes)
-        self.shared = [name for name in costs if parse_measure(name, {}).declared.partly_unmeasured]
+        self.shared = [name for name in costs if parse_measure(name, {}).kind.partly_unmeasured]
 
     def start(self, trials: Iterable[FrozenTrial]) -> None:
         """Rewrite the file with the existing trials."""

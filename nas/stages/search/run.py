@@ -65,7 +65,7 @@ class SearchResult:
     def best_reached(self) -> dict[Limit, float]:
         """For each limit on quality, the best value of all trials."""
         metrics = [trial.user_attrs["metrics"] for trial in self.trials if trial.state == TrialState.COMPLETE]
-        values = {limit: [values[limit.measure.kind] for values in metrics if limit.measure.kind in values]
+        values = {limit: [values[limit.measure.name] for values in metrics if limit.measure.name in values]
                   for limit in self.limits}
         return {limit: (max if limit.at_least else min)(reached) for limit, reached in values.items() if reached}
 

@@ -109,7 +109,7 @@ class Search:
     def accept(self, proposal: Proposal, evaluation: Evaluation) -> FrozenTrial:
         """Record an evaluation."""
         arch, metrics = proposal.arch, self._metrics(proposal.arch, evaluation)
-        values = [metrics.get(measure.kind, math.nan) if measure.is_quality
+        values = [metrics.get(measure.name, math.nan) if measure.is_quality
                   else self.setup.costs(arch)[measure.name] for measure in self.setup.objectives]
         reason = evaluation.reason or ("" if np.isfinite(values).all() else "a value is not finite")
         if reason:
@@ -131,7 +131,7 @@ class Search:
         return trial
 
     def _race(self, arch: Architecture) -> Race | None:
-        qualities = [measure.kind for measure in self.setup.objectives if measure.is_quality]
+        qualities = [measure.name for measure in self.setup.objectives if measure.is_quality]
         if not self.setup.config.race or len(qualities) != 1 or qualities[0] not in self.setup.task.from_loss:
             return None
         costs = self.setup.costs(arch)

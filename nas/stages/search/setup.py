@@ -57,7 +57,7 @@ class SearchSetup:
     @property
     def full(self) -> bool:
         """Whether expensive metrics such as BLEU are needed."""
-        wanted = {measure.kind for measure in (*self.objectives, *(limit.measure for limit in self.limits))}
+        wanted = {measure.name for measure in (*self.objectives, *(limit.measure for limit in self.limits))}
         return not wanted.isdisjoint(self.task.costly)
 
     @cached_property
@@ -91,6 +91,6 @@ class SearchSetup:
     def excesses(self, arch: Architecture, metrics: Mapping[str, float] | None = None) -> dict[str, float]:
         """How far an architecture is beyond each limit; of limits on quality those whose metric is given."""
         costs, metrics = self.costs(arch), metrics or {}
-        values = [metrics.get(limit.measure.kind) if limit.measure.is_quality else costs[limit.measure.name]
+        values = [metrics.get(limit.measure.name) if limit.measure.is_quality else costs[limit.measure.name]
                   for limit in self.limits]
         return {str(limit): limit.excess(value) for limit, value in zip(self.limits, values) if value is not None}
