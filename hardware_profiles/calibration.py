@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
-from hardware_profiles.latency import LatencyModel, uses
+from hardware_profiles.latency import LatencyModel
 from hardware_profiles.profile import Calibration, Stored, group
+from hardware_profiles.steps import steps_with_reuse
 from hardware_profiles.table import PriceTable
 from search_spaces.architecture import Architecture
 from search_spaces.errors import InputError
@@ -45,12 +46,12 @@ def calibrate(model: LatencyModel, archs: Sequence[Architecture], ms: Floats, ph
     A least-squares fit of relative errors, regularised towards a common scale, so that a group that hardly varies among
     the models keeps it; `error` is the leave-one-out error.
     """
-    groups = sorted({group(step.unit, again) for arch in archs for step, again in uses(arch, phase)})
+    groups = sorted({group(step.unit, reused) for arch in archs for step, reused in steps_with_reuse(arch, phase)})
     sums = np.zeros((len(archs), len(groups) + 1))
     for i, arch in enumerate(archs):
         sums[i, 0] = 1.0
-        for step, again in uses(arch, phase):
-            sums[i, 1 + groups.index(group(step.unit, again))] += model.row(step.unit, phase).ms
+        for step, reused in steps_with_reuse(arch, phase):
+            sums[i, 1 + groups.index(group(step.unit, reused))] += model.row(step.unit, phase).ms
     fit = _fit(sums, ms)
     left_out = [_fit(np.delete(sums, i, axis=0), np.delete(ms, i)) @ sums[i] / ms[i] - 1
                 for i in range(len(archs) if len(archs) > 1 else 0)]  # no degrees of freedom with a single model

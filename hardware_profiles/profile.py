@@ -151,20 +151,20 @@ def read_stored(folder: Path) -> Stored:
         raise InputError(str(path), faults_of(error)) from None
 
 
-def group(unit: Unit, again: bool = False) -> str:
+def group(unit: Unit, reused: bool = False) -> str:
     """The calibration group of a unit: its kind for sub-layers, its role for the rest.
 
     Args:
-        again: whether another layer used the same weights just before, so that they are in the caches.
+        reused: whether another layer used the same weights just before, so that they are in the caches.
     """
     name = unit.block.kind if unit.role in SUBLAYERS else unit.role
-    return f"{name} again" if again else name
+    return f"{name} again" if reused else name
 
 
-def scale(calibration: Calibration, unit: Unit, again: bool = False) -> float:
+def scale(calibration: Calibration, unit: Unit, reused: bool = False) -> float:
     """What a unit's price is multiplied by."""
     first = calibration.scales.get(group(unit), calibration.common)
-    return calibration.scales.get(group(unit, True), first) if again else first
+    return calibration.scales.get(group(unit, True), first) if reused else first
 
 
 def differences(stored: Stored, today: Mapping[str, str], device: Device) -> list[str]:

@@ -22,6 +22,8 @@ from search_spaces.kind import OPTIONAL_FACTS, SKIP, Facts, Value
 SUBLAYERS = ("mixer", "cross", "ffn")
 LENGTHS = ("between", "restore")
 """Roles that change the length of the sequence and its mask."""
+COST_ROLES = ("embedding", *SUBLAYERS, "norm", "head")
+"""Roles that costs are summed by (`Unit.cost_role`)."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,14 @@ class Unit:
         inner = ", ".join(f"{name}={value}" for name, value in (*self.facts, *self.block.dims))
         fraction = f" on {self.length_fraction:.3g} of the tokens" if self.length_fraction != 1 else ""
         return f"{self.block.kind}({inner}){fraction}"
+
+    @property
+    def cost_role(self) -> str:
+        """The role that its costs are summed with: blocks that change the length count as norms.
+
+        A separate sum for them would invalidate stored regressions.
+        """
+        return "norm" if self.role in LENGTHS else self.role
 
     def pick(self, names: Iterable[str]) -> dict[str, Value]:
         """The named facts, those that it leaves out at their default."""

@@ -13,10 +13,8 @@ from nas.core.measures import Measure, PriceConditions, parse_measure, registry
 from nas.core.pareto import Floats
 from search_spaces import Architecture, InputError
 from search_spaces.errors import Option
-from search_spaces.units import LENGTHS, SUBLAYERS
+from search_spaces.units import COST_ROLES
 from supernet import Transformer
-
-ROLES = ("embedding", *SUBLAYERS, "norm", "head")
 
 
 class Prices:
@@ -57,10 +55,9 @@ class Prices:
 
     def by_role(self, arch: Architecture) -> list[float]:
         """Cost breakdown: for each stack the parameters and multiply-adds of each role."""
-        sums = {(stack, role): [0.0, 0.0] for stack in arch.stacks for role in ROLES}
+        sums = {(stack, role): [0.0, 0.0] for stack in arch.stacks for role in COST_ROLES}
         for cost in unit_costs(arch, self.seq_len):
-            role = "norm" if cost.step.role in LENGTHS else cost.step.role
-            one = sums[cost.step.stack, role]
+            one = sums[cost.step.stack, cost.step.unit.cost_role]
             one[0], one[1] = one[0] + cost.params, one[1] + cost.macs
         return [value for one in sums.values() for value in one]
 

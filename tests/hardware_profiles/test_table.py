@@ -11,8 +11,8 @@ import pytest
 from hardware_profiles import LatencyModel
 from hardware_profiles.calibration import MeasuredModel, calibrate, from_csv, to_csv
 from hardware_profiles.device import parse_device
-from hardware_profiles.latency import phase_steps
 from hardware_profiles.profile import Calibration, Conditions, Stored, differences, group, read_stored
+from hardware_profiles.steps import phase_steps
 from hardware_profiles.table import PriceRow, PriceTable, UnitWork, read_unit, unit_text
 from search_spaces import Architecture, InputError, load_space
 from search_spaces.space.inventory import inventory
@@ -95,6 +95,28 @@ def test_a_prediction_is_the_sum_of_its_units(name: str, phase: str) -> None:
     assert sum(part.ms for part in latency.breakdown(archs[0], phase)) == pytest.approx(expected[0])
     low, high = latency.interval(archs[0], phase)
     assert low < expected[0] < high
+
+
+def with_shared_attention(name: str, n: int) -> list[Architecture]:
+    """All layers of an architecture share their keys and values: equal blocks, of which the first computes them."""
+    space, archs = load_space(name), []
+    for arch in samples(name, n):
+        genes = space.encode(arch)
+        archs.append(space.decode(genes | {gene: "shared_attention" for gene in genes if gene.endswith("mixer.kind")}))
+    return archs
+
+
+@pytest.mark.parametrize("name", ["lm-tiny", "seq2seq-small", "zoo-lm"])
+def test_look_ups_do_not_depend_on_earlier_ones(name: str) -> None:
+    """Layers that reuse weights, and layers that reuse keys and values, have prices of their own."""
+    groups = {group(unit, reused) for unit in units_of(name) for reused in (False, True)}
+    scales = {each: 1 + i / len(groups) for i, each in enumerate(sorted(groups))}
+    latency = model(name, calibration={"prefill": Calibration(scales=scales, overhead_ms=0.5, n=1)})
+    archs = samples(name, 60) + (with_shared_attention(name, 20) if name == "zoo-lm" else [])
+    expected = [0.5 + sum(part.ms for part in latency.breakdown(arch)) for arch in archs]
+    for _ in range(2):
+        assert latency.predict_many(archs) == pytest.approx(expected)
+        archs, expected = archs[::-1], expected[::-1]
 
 
 def test_no_architectures_have_no_latencies() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from nas.core.measures._base import MeasureKind
 from nas.core.measures._registry import registry
@@ -33,7 +34,7 @@ def parse_measure(text: str, metrics: Mapping[str, bool], where: str = OBJECTIVE
         return Measure(name, maximise=kind.maximise)
     if kind is None and not rest and name in metrics:
         return Measure(name, maximise=metrics[name])
-    allowed = ", ".join((*metrics, *(form for each in registry().values() for form in _forms(each))))
+    allowed = ", ".join((*metrics, *chain.from_iterable(map(_forms, registry().values()))))
     raise InputError(where, f"{text!r} is unknown; allowed: {allowed}")
 
 

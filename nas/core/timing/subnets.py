@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from hardware_profiles.calibration import from_csv
-from hardware_profiles.latency import LatencyModel, phase_steps
+from hardware_profiles.latency import LatencyModel
 from hardware_profiles.profile import folder_of, named_folder
 from hardware_profiles.protocol import Timing
 from hardware_profiles.provenance import ProfileWarning, changes
+from hardware_profiles.steps import phase_steps
 from nas.core.measures import Measure
 from nas.core.measures.latency import latency_on
 from nas.core.progress import StageProgress

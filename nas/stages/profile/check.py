@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hardware_profiles.latency import LatencyModel, phase_steps
+from hardware_profiles.latency import LatencyModel
+from hardware_profiles.steps import phase_steps
 from hardware_profiles.table import UnitWork
 from nas.core.pareto import Floats
 from nas.core.prediction_quality import (

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from hardware_profiles.latency import phase_steps
+from hardware_profiles.steps import phase_steps
 from hardware_profiles.table import UnitWork
 from nas.core.pareto import Floats
 from search_spaces import Architecture, InputError, SearchSpace

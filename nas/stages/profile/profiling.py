@@ -14,10 +14,11 @@ import numpy as np
 
 from hardware_profiles.calibration import MeasuredModel, calibrated, from_csv, to_csv
 from hardware_profiles.device import Device
-from hardware_profiles.latency import LatencyModel, phase_steps
+from hardware_profiles.latency import LatencyModel
 from hardware_profiles.plausibility import check_dependence
 from hardware_profiles.profile import Conditions, Stored, read_stored
 from hardware_profiles.provenance import today
+from hardware_profiles.steps import phase_steps
 from hardware_profiles.table import PriceTable, UnitWork
 from nas.core.pareto import Floats
 from nas.core.progress import StageProgress

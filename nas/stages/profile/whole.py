@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from hardware_profiles import regression
-from hardware_profiles.latency import LatencyModel, phase_steps
+from hardware_profiles.latency import LatencyModel
+from hardware_profiles.steps import phase_steps
 from hardware_profiles.table import PriceRow, PriceTable
 from nas.stages.profile.choice import units_of
 from nas.stages.profile.profiling import Profiling

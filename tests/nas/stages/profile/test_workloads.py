@@ -7,8 +7,8 @@ import random
 import pytest
 import torch
 
-from hardware_profiles.latency import phase_steps
 from hardware_profiles.profile import Conditions
+from hardware_profiles.steps import phase_steps
 from nas.core.costs import count
 from nas.core.timing.workloads import Workload, described, greatest_token
 from nas.stages.profile.choice import draw_models, n_ends, spread_order, units_of
