@@ -72,9 +72,9 @@ class Stored(_ProfileModel):
     spaces: tuple[str, ...] = ()
     recorded: dict[str, str] = {}
     calibration: dict[str, Calibration] = {}
-    """By phase, fitted on the whole models of all spaces: for an architecture of none of them."""
+    """By phase: fitted on the whole models of all spaces, for architectures outside these spaces."""
     by_space: dict[str, dict[str, Calibration]] = {}
-    """By name of a space, in the order they were profiled, and phase: fitted on its own whole models."""
+    """By space, in the order of profiling, and by phase: fitted on the whole models of that space."""
     memory: Memory | None = None
     seen: tuple[str, ...] = ()
     """Keys of the whole models used for calibration."""

@@ -39,9 +39,9 @@ MOST_FACTORS = 3
 MOST_MULTIPLIED = 8
 """Maximum number of features that are multiplied: those with the highest rank correlation with the latency."""
 _FREEDOM = 2.0
-"""Degrees of freedom of the noise: the fewer, the less an outlier counts."""
+"""Degrees of freedom of the noise (Student's t): with fewer, outliers count less."""
 _SHARPNESS, _LEAST_SHARE = 8, 0.05
-"""The power of the left-out error that members are weighted by, and the weight below which one is not kept."""
+"""Exponent of the held-out error in the weights of members, and the weight below which a member is dropped."""
 _CANDIDATES = 40
 """Maximum number of terms in leave-one-out fits."""
 _RELEVANCE = (-3.0, 2.0)
@@ -207,7 +207,7 @@ def fit(
     regressor = _averaged(tuple(names), table, target, counts, members)
     guess = float(np.average(np.abs(np.median(target) / target - 1), weights=counts))
     if regressor.error >= guess:
-        raise InputError(WHERE, f"the latency does not depend on the architecture: the error on left-out rows is "
+        raise InputError(WHERE, f"the latency does not depend on the architecture: the error on held-out rows is "
                                 f"{100 * regressor.error:.1f} %, that of a constant prediction {100 * guess:.1f} %")
     for low, high in contradictions(table, target, max(0.1, 5 * regressor.error)):
         warnings.warn(f"rows {low + 1} and {high + 1} have equal features, but {target[low]:g} and {target[high]:g} ms",

@@ -152,7 +152,7 @@ def read_unit(text: str) -> Unit:
 
 def _read_row(line: list[str], where: str) -> PriceRow:
     if len(line) != len(_COLUMNS):
-        raise InputError(where, f"has {len(line)} of {len(_COLUMNS)} columns; the file may be cut off")
+        raise InputError(where, f"has {len(line)} of {len(_COLUMNS)} columns; the file may be truncated")
     phase, text, ms, low, high, source, *work, spaces = line
     try:
         unit, names = read_unit(text), tuple(map(str, parse_json(spaces, "")))

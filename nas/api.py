@@ -46,7 +46,7 @@ def train(space: Name, task: str | None, run: Name, data: Settings | None = None
         data: such as `{"train": "my.txt"}`; by default those of `init`, or the bundled sample data.
         training: such as `{"steps": 2000}`.
         init: a subnet or a finished run whose model initialises and teaches the supernet.
-        check: whether to report rarely trained tensors and the gain of a few more steps for single architectures.
+        check: whether to report rarely trained tensors, and how much single architectures improve in a few more steps.
     """
     from nas.core.run_dir import RunDir
     from nas.stages.train.request import TrainRequest
@@ -67,7 +67,7 @@ def train(space: Name, task: str | None, run: Name, data: Settings | None = None
 
 def evaluate(of: Name, arch: Name | None = None, split: str = "valid",
              limit: int | None = None) -> dict[str, dict[str, float]]:
-    """Every metric of the task, by architecture: of a run's smallest and largest, of one in it, or of a subnet."""
+    """Every metric of the task, by architecture: the smallest and largest of a run, one architecture, or a subnet."""
     from nas.stages.evaluate.request import EvaluateRequest
     from nas.stages.evaluate.run import run
 
@@ -76,7 +76,7 @@ def evaluate(of: Name, arch: Name | None = None, split: str = "valid",
 
 def profile(device: Name, space: Name, budget: str = "3m", *, out: Name | None = None, phases: Sequence[str] = (),
             console: Console | None = None) -> LatencyModel:
-    """Measure a latency table for a device: a shipped one or a YAML file, and a space or a run."""
+    """Measure the latency table of a device (a shipped one or a YAML file) for a space or a run."""
     from hardware_profiles import LatencyModel
     from nas.core.durations import parse_time
     from nas.core.run_dir import RunDir
@@ -121,7 +121,7 @@ def pareto(run: Name, device: str | None = None) -> list[FrontEntry]:
 def extract(run: Name, *, key: str | None = None, knee: bool = False, top: int | None = None, all_pareto: bool = False,
             max: Iterable[str] = (), min: Iterable[str] = (), device: str | None = None,
             console: Console | None = None) -> list[Subnet]:
-    """Extract selected architectures as plain models with the supernet's outputs; the best or cheapest first."""
+    """Extract selected architectures as plain models, with the same outputs; the best or cheapest first."""
     from nas.core.picking import Choice
     from nas.stages.extract.request import ExtractRequest
     from nas.stages.extract.run import run as stage
@@ -174,7 +174,7 @@ def compress(subnet: Name, technique: Settings, training: Settings | None = None
 
 def import_model(source: str | os.PathLike[str], out: Name | None = None, *, head: str | None = None,
                  context: int | None = None, console: Console | None = None) -> Subnet:
-    """Import a pretrained model of the Hugging Face Hub, a folder or a name, as a subnet."""
+    """Import a pretrained model as a subnet: a folder, or a name on the Hugging Face Hub."""
     from nas.stages.import_model.request import ImportRequest
     from nas.stages.import_model.run import run
 
@@ -218,7 +218,7 @@ def export(subnet: Name, format: str, *, int8: bool = False, out: Name | None = 
     """Export a subnet to onnx, executorch, torch-export, huggingface or gguf; checked against the plain model.
 
     Args:
-        pad: make layers alike by zeros, so that a stock class of transformers can hold the model.
+        pad: pad layers with zeros to equal sizes, so that a stock class of transformers can hold the model.
     """
     from nas.stages.export.request import ExportRequest
     from nas.stages.export.run import run
@@ -244,12 +244,12 @@ def measure(subnets: Sequence[Name], devices: Sequence[Name], phase: str = "pref
 def compare(subnets: Sequence[Name], devices: Sequence[Name] = (), *, phase: str = "prefill", budget: str = "1m",
             split: str = "valid", limit: int | None = None, seq_len: int | None = None, out: Name | None = None,
             console: Console | None = None) -> list[dict[str, Any]]:
-    """Compare subnets and imported models: quality, cost and measured latency; writes a table and a picture.
+    """Compare subnets and imported models: quality, cost and measured latency; writes a table and a plot.
 
     Args:
         devices: profiled devices on which the models are timed.
         limit: number of examples to evaluate on; all by default.
-        seq_len: tokens of the sequence whose multiply-adds are counted.
+        seq_len: sequence length for multiply-adds.
         out: folder of the files; by default comparison.
     """
     from nas.core.durations import parse_time

@@ -129,7 +129,7 @@ class Architecture:
         Raises:
             InputError: the text is not JSON, or not an architecture.
         """
-        data = parse_json(text, where, "the file may be cut off", unique=True)
+        data = parse_json(text, where, "the file may be truncated", unique=True)
         try:
             return cls.from_dict(data)
         except InputError as error:

@@ -13,7 +13,7 @@ from typing import Any
 MOST_SHOWN = 80
 """Characters of a value that an error shows."""
 MOST_MESSAGE = 1500
-"""Characters of a fault; lists of what is allowed have hundreds."""
+"""Maximum length of a fault, in characters; lists of allowed values have hundreds."""
 
 
 _ENDLESS = re.compile(r"\S{300,}")

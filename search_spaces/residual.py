@@ -17,7 +17,7 @@ from search_spaces.kind import PLACEMENTS, Facts, Value
 
 FOLDER, GROUP = "supernet.residuals", "nas.residuals"
 PLAIN = "plain"
-"""The residual of an architecture that names none."""
+"""The default residual."""
 
 
 @dataclass(frozen=True)

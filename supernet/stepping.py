@@ -20,7 +20,7 @@ from supernet.parts import Modules
 from supernet.transformer import Transformer
 
 MOST_ROWS = 1 << 16
-"""Of a batch whose size is open."""
+"""Maximum rows of a batch of dynamic size."""
 GROWN = (2, 3)
 """Numbers of tokens whose states are compared: an axis that differs grows."""
 

@@ -46,7 +46,7 @@ class Supernet(WeightStore):
                 outputs: Sequence[str] | None = None) -> Any:
         """As `Transformer(arch).forward`, with this store's weights."""
         if torch.is_grad_enabled():
-            self._folded.clear()  # training may change weights, or averages of them, in ways that no version tells
+            self._folded.clear()  # training may change weights, or averages of them, without changing tensor versions
         return run(arch, _Slices(self), self.checkpointing and torch.is_grad_enabled(), tokens, target, mask,
                    target_mask, types, outputs)
 
@@ -119,7 +119,7 @@ _local = threading.local()
 
 
 MOST_SKELETONS = 4096
-"""Maximum number per thread before the cache is cleared."""
+"""Maximum number of cached skeletons per thread before the cache is cleared."""
 
 
 def _skeleton(unit: Unit, training: bool, dropout: float, device: torch.device, dtype: torch.dtype) -> _Skeleton:

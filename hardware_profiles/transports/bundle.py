@@ -138,5 +138,5 @@ def _is_bundle(path: Path) -> bool:
         return False
 
 
-HELP, TOOL = "a device without a connection: you copy files there and back", None
+HELP, TOOL = "a device without a connection: you copy files to it and back", None
 SETTINGS, TRANSPORT = BundleSettings, BundleTransport

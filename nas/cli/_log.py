@@ -27,7 +27,7 @@ NAMES = ("run", "resume", "subnet", "name", "names")
 OURS = ("hardware_profiles", "nas", "search_spaces", "supernet")
 """Packages whose warnings are for a user, not for a programmer."""
 LONGEST = 200
-"""Characters of an argument that are kept: a text may be a long one."""
+"""Maximum length of a logged argument, in characters: texts may be long."""
 _NAME = (r"(?![\w.-]*(?:pad|bos|eos|unk|sep|cls|mask)[_-]token)"
          r"[\w.-]*(?:token|password|passwd|passphrase|secret|api[_-]?key|(?:access|secret|private)[_-]?key)")
 """Pattern of secret names: `hf_token`, not `tokens` or `pad_token`."""

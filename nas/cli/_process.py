@@ -11,7 +11,7 @@ from types import FrameType
 from nas.core.stopping import signals_to
 
 STOPPED = 130
-"""The exit code of a command that was stopped, by Ctrl-C, SIGTERM or SIGHUP: called again, it resumes."""
+"""Exit code of a command that was stopped by Ctrl-C, SIGTERM or SIGHUP; rerun it to resume."""
 
 
 def open_streams() -> None:
@@ -47,7 +47,7 @@ class Stops:
 
 @contextmanager
 def stoppable() -> Iterator[Stops]:
-    """SIGTERM, which a cluster sends before it takes a machine away, and SIGHUP stop as Ctrl-C does."""
+    """Let SIGTERM, which a cluster sends before it takes a machine away, and SIGHUP stop the command like Ctrl-C."""
     stops = Stops()
     with signals_to(stops):
         yield stops

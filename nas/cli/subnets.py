@@ -294,7 +294,7 @@ def export(
         "--no-decoder", help="Omit the decoder with a cache; for models that cannot decode token by token.",
     )] = False,
     pad: Annotated[bool, typer.Option(
-        "--pad", help="Pad heads and feed-forwards with zeros until all layers are alike, so that a stock class of "
+        "--pad", help="Pad heads and feed-forwards with zeros to equal sizes in all layers, so that a stock class of "
                       "transformers (or llama.cpp) can hold the model; prints what it costs.")] = False,
     as_json: Json = False,
 ) -> None:

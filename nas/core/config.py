@@ -91,9 +91,9 @@ def make_recipe(settings: Mapping[str, Any], base: Recipe | None = None) -> Reci
 
 
 def recipe_of_one(base: Recipe, settings: Mapping[str, Any], share: int, lr_share: float = 1.0) -> Recipe:
-    """A supernet's recipe for one architecture: one step in `share`, a share of its learning rate, no LayerDrop.
+    """A supernet's recipe for one architecture: 1/`share` of its steps, a share of its learning rate, no LayerDrop.
 
-    Settings say otherwise. The learning rate schedule is scaled to the number of steps.
+    Settings override this. The learning rate schedule is scaled to the number of steps.
     """
     start = base.model_copy(update={"strategy": "largest", "layerdrop": 0.0, "order_at": 0.0,
                                     "steps": -(-base.steps // share), "lr": base.lr * lr_share})

@@ -18,7 +18,7 @@ class Cost:
     """The cost of one architecture.
 
     Args:
-        params: learned numbers, shared and tied ones once.
+        params: trainable parameters; shared and tied ones count once.
         embedding_params: those of embeddings and of heads with token logits.
         macs: multiply-adds of one sequence.
         weight_bytes: what the stored tensors take in float32, buffers included.
@@ -59,7 +59,7 @@ class Convention:
 CONVENTIONS = {
     "plain": Convention("every unit once over the whole sequence"),
     "lite": Convention("layers only: no embedding, no output layer (Lite Transformer)", ends=False),
-    "mobilebert": Convention("layers only; the publication prints twice this number as FLOPs", ends=False),
+    "mobilebert": Convention("layers only; the paper reports twice this number as FLOPs", ends=False),
     "delight": Convention("bias adds counted, decoder run on every prefix (DeLighT)", biases=True, prefixes=True),
 }
 
@@ -107,7 +107,7 @@ def count_params(arch: Architecture) -> int:
 
 @lru_cache(maxsize=100_000)
 def unit_params(unit: Unit) -> int:
-    """Learned numbers of a unit."""
+    """Number of parameters of a unit."""
     return sum(entry.numel for entry in unit_entries(unit) if not entry.is_buffer)
 
 

@@ -58,7 +58,7 @@ def about(arch: Architecture, seq_len: int, target_len: int | None = None) -> st
     lengths = f"{seq_len} tokens" if arch.family != "seq2seq" else f"{seq_len} -> {target_len or seq_len} tokens"
     classes = {0: "", 1: ", one number"}.get(arch.n_classes, f", {arch.n_classes} classes")
     norms = f"norm {arch.norm} ({arch.placement})" if arch.residual == PLAIN else f"residual {arch.residual}"
-    return (f"{arch.family}, width {arch.width}, {arch.vocab_size} words{classes}, context {arch.context}, "
+    return (f"{arch.family}, width {arch.width}, vocabulary {arch.vocab_size}{classes}, context {arch.context}, "
             f"positions {arch.positions}, {norms}; MACs of {lengths}")
 
 

@@ -80,7 +80,7 @@ def _whole_numbers(value: Any) -> list[int]:
 
 
 def _fourier(inputs: list[Any], outputs: list[Any], biases: bool) -> int:
-    """A butterfly, one for two numbers in each of log2(length) passes, is a complex product: four multiply-adds."""
+    """Each of log2(length) passes has a butterfly for every two numbers: a complex product, four multiply-adds."""
     shape = _shape(outputs[0])
     passes = sum(math.ceil(math.log2(shape[axis])) for axis in _whole_numbers(inputs[2]))
     return 2 * math.prod(shape) * passes

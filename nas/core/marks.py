@@ -36,7 +36,7 @@ def unmeasured_notes(shares: Sequence[Shares], measures: Sequence[Measure], spac
             part = f"{high} %" if low == high else f"{low} to {high} %"
             word, remedy = _remedy(measure.device, measure.phase, space)
             yield (f"{measure.name} of {len(positive)} of {len(shares)} architectures {where} is based on {word} "
-                   f"prices ({part} of the {measure.kind.label}); {remedy}")
+                   f"unit latencies ({part} of the {measure.kind.label}); {remedy}")
 
 
 def warn_unmeasured(shares: Sequence[Shares], measures: Sequence[Measure], space: str, where: str) -> None:

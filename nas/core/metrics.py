@@ -141,7 +141,7 @@ def outcome_notes(state: Progress, recipe: Recipe, folder: Path) -> Iterator[str
     if recipe.patience and state.best_loss is not None:
         yield f"the weights are those of step {state.best_step:,}, which had the best evaluation"
     if state.skipped:
-        yield f"{state.skipped:,} steps had no finite gradient and were skipped"
+        yield f"{state.skipped:,} steps had non-finite gradients and were skipped"
     yield f"curves: {folder}/metrics.csv, or tensorboard --logdir {folder}/tensorboard"
 
 

@@ -16,8 +16,8 @@ MOST_ERROR, LEAST_WITHIN, LEAST_TAU = 0.03, 0.98, 0.95
 FEWEST, ENOUGH = 12, 50
 """Number of models needed for a verdict: good, and off.
 
-Of predictors with an error of 2 % on models whose latencies differ by up to a factor of 4, so many have a tau below
-0.95 by chance (1,000 simulations each): 22 % with 6 models, 28 % with 12, 21 % with 20, 12 % with 30, 2 % with 50.
+A predictor with an error of 2 %, on models whose latencies differ by up to a factor of 4, has a tau below 0.95 by
+chance in 22 % of 1,000 simulations with 6 models, 28 % with 12, 21 % with 20, 12 % with 30 and 2 % with 50.
 """
 GOOD, OFF, TOO_FEW = "good", "off", "too few models"
 

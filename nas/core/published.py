@@ -1,4 +1,4 @@
-"""Whether our plain models reproduce the figures that publications print."""
+"""Whether our plain models reproduce published figures."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _macs(arch: Architecture, seq_len: int, target_len: int | None, convention: 
 
 
 def part_params(arch: Architecture, part: str = "all") -> int:
-    """Learned numbers of a part of the model (see `PARTS`), shared and tied ones once."""
+    """Parameters of a part of the model (see `PARTS`); shared and tied ones count once."""
     owners = {step.path: step.unit for step in plan(arch)}
     return sum(unit_params(unit) for unit in owners.values() if unit.role in PARTS[part])
 

@@ -18,13 +18,13 @@ from search_spaces import InputError
 from search_spaces.errors import Option
 
 ANSWER_S = 5.0
-"""Seconds within which a machine takes a connection, and within which it answers."""
+"""Timeouts in seconds: for connecting to a machine, and for its answer."""
 CONNECT_S = 120.0
 """Time limit for Ray's connection, including sending packages; Ray waits forever if there is no cluster."""
 _POLL_S = 0.2
 CLIENT = "ray://"
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-"""How a gRPC connection begins: that of HTTP/2, with no settings."""
+"""Start of a gRPC connection: the HTTP/2 preface with empty settings."""
 _SETTINGS = 4
 """The kind of the first frame that a gRPC server answers with."""
 START = "start a cluster with ray start --head (see docs/cluster.md)"
@@ -108,7 +108,7 @@ def start_local(**settings: Any) -> None:
 
 
 def connect(address: str, **settings: Any) -> None:
-    """Connect with the cluster at an address, within a time. Ctrl-C and SIGTERM are handled meanwhile.
+    """Connect to the cluster at an address, within a time limit. Ctrl-C and SIGTERM are handled meanwhile.
 
     Raises:
         TimeoutError: it took longer.
@@ -125,10 +125,10 @@ def connect(address: str, **settings: Any) -> None:
 
 
 def in_thread(work: Callable[[], object], meanwhile: Callable[[], None], poll_s: float) -> BaseException | None:
-    """Do something in another thread, for Ray blocks signals; gives what went wrong.
+    """Run a call in another thread, because Ray blocks signals; returns its error, if any.
 
     Args:
-        meanwhile: called over and over in this thread; what it raises ends the wait.
+        meanwhile: called repeatedly in this thread; an error that it raises ends the wait.
     """
     failed: list[BaseException] = []
 

@@ -15,7 +15,7 @@ from typing import Any
 import ray
 
 EVENTS = "events.jsonl"
-"""In a run's folder: events besides its results, a line of JSON each."""
+"""File in a run's folder with events other than results, one JSON object per line."""
 LOOK_S, ANSWER_S = 5.0, 0.5
 """Seconds between checks of the machines, and time limit of a connection."""
 

@@ -199,7 +199,7 @@ def locked(folder: Path, what: str) -> Iterator[None]:
     which contains the name of the owner.
 
     Args:
-        what: the folder is of.
+        what: what the folder belongs to, for the error.
 
     Raises:
         InputError: another process holds the lock; names it.

@@ -17,7 +17,7 @@ from search_spaces.files.compile import MOST_SEARCHED_SLOTS
 from search_spaces.space.layers import Sharing
 
 DIMENSIONS = ("depth", "width", "heads", "ffn", "rank", "sharing")
-"""What is searched unless it is kept."""
+"""Dimensions that are searched unless they are kept fixed."""
 STEPS = (32, 16, 8)
 """Multiples that suit the hardware, the preferred ones first."""
 
@@ -28,7 +28,8 @@ class SimilarLayers:
 
     Args:
         sharing: what may be shared, such as `attention/2`.
-        cosine: of the weights that would share, at least; without a choice, the most similar neighbours'.
+        cosine: the minimum over the weights that would be shared; if there is no choice, that of the most similar
+            neighbours.
     """
 
     sharing: tuple[str, ...]
@@ -137,7 +138,7 @@ def _similar(stack: str, around: Surroundings) -> Iterator[str]:
     if known.sharing:
         yield f"  sharing: [none, {', '.join(known.sharing)}]    # weights to share: their cosine is {known.cosine:.2f}"
     else:
-        yield f"  # sharing: layers are not similar (cosine of weights at most {known.cosine:.2f}), so none share any"
+        yield f"  # sharing: no layers are similar enough to share weights (cosine at most {known.cosine:.2f})"
 
 
 def _layer_block(blocks: list[BlockConfig], role: str, around: Surroundings) -> Iterator[str]:
@@ -192,7 +193,7 @@ def _ranks(arch: Architecture, widths: Sequence[int], around: Surroundings) -> l
 
 
 def _sharing(stack: str, layers: tuple[Layer, ...]) -> str:
-    """Raises InputError where the layers share in a way that a space file cannot say."""
+    """Raises InputError if the layers share weights in a way that a space file cannot express."""
     wanted = [(layer.mixer_slot, layer.ffn_slot) for layer in layers]
     for part in ("all", "attention", "ffn"):
         for text in (part, *(f"{part}/{n}" for n in range(2, len(layers)))):
@@ -212,7 +213,7 @@ def _shares(whole: int, around: Surroundings, steps: Sequence[int]) -> list[int]
 
 
 def _yaml(value: Any) -> str:
-    """A value in one line: as JSON, but small numbers have a point, without which YAML reads a word."""
+    """A value in one line: JSON, but small numbers get a decimal point, because YAML would read them as text."""
     text = json.dumps(value)
     return re.sub(r"(?<![\d.])(\d+)(e[-+]?\d+)", r"\1.0\2", text) if _has_float(value) else text
 

@@ -28,7 +28,7 @@ from search_spaces.errors import Command, Option, shown
 from search_spaces.files.reading import checked, complete_lines, read_bytes, read_json_lines
 
 NAME = "search"
-"""Of the study in its journal."""
+"""Name of the study in its journal."""
 REMEDY = f"restore the file, or restart with {Option('fresh')}"
 
 
@@ -62,7 +62,7 @@ class Study:
     """The trials of one search, in memory and on disk.
 
     Args:
-        path: of the journal; made where it is missing.
+        path: of the journal; created if it is missing.
         names: of the objectives.
         maximise: whether more of an objective is better, for each.
 

@@ -64,7 +64,7 @@ class SubnetFacts(_Frozen):
     """Facts about a subnet besides its weights: the content of `metrics.json`.
 
     Args:
-        run: the folder of the run it came from, which has the data to train and judge it; empty for an imported model.
+        run: the folder of the run it came from, which has its data; empty for an imported model.
         labels: the names of the model's outputs, where the task has any.
         scale: mean and standard deviation of the training labels, where the model predicts a number in units of these.
         made: its history, oldest first; the last metrics are those of the model.
@@ -98,7 +98,7 @@ class SubnetFacts(_Frozen):
 
     @property
     def imported(self) -> bool:
-        """Whether it is a pretrained model, or was made of one."""
+        """Whether it is a pretrained model, or was derived from one."""
         return bool(self.made) and self.made[0].stage == "import"
 
     @property

@@ -26,7 +26,7 @@ def with_steps(settings: Mapping[str, Any], space: str | SearchSpace | None,
         base: settings that are not given.
 
     Raises:
-        InputError: a budget is not a positive number, is given twice, or pays for no step.
+        InputError: a budget is not a positive number, is given twice, or is too small for one step.
     """
     given = [name for name in ("steps", *BUDGETS) if name in settings]
     rest = {name: value for name, value in settings.items() if name not in BUDGETS}

@@ -13,7 +13,7 @@ from nas.importers._config import PretrainedSettings
 from search_spaces import Architecture
 
 HEADS = ("lm", "features", "pooler", "masked_lm", "classifier")
-"""What an imported model can give: logits of words, hidden states, the pooled state, masked words, classes."""
+"""Outputs of an imported model: token logits, hidden states, the pooled state, masked tokens, class logits."""
 
 
 class NotExpressibleError(Exception):
@@ -94,7 +94,7 @@ class Flat(Same):
 
 @dataclass(frozen=True)
 class Copies(Same):
-    """Theirs is one tensor that several layers of ours hold each for itself."""
+    """Theirs is one tensor, of which several of our layers each hold a copy."""
 
     n: int
 
@@ -120,7 +120,7 @@ class Link:
 
 @dataclass(frozen=True)
 class ImportWishes:
-    """What the user wants of a checkpoint.
+    """What the user requests of a checkpoint.
 
     Args:
         head: one of `HEADS`; None for that of the checkpoint's class.
@@ -155,8 +155,8 @@ class Importer:
         model_types: by the `model_type` of a config, what to call it for a reader.
         read: a config, the names of the checkpoint's tensors and the wishes -> the model. Raises InputError that names
             an unsupported field.
-        write: an architecture and a `model_type` -> a config whose `read` may give the architecture again; whoever
-            calls it compares. May raise NotExpressibleError or KeyError for architectures of another kind.
+        write: an architecture and a `model_type` -> a config whose `read` may give the architecture again; the caller
+            compares them. May raise NotExpressibleError or KeyError for architectures of another kind.
         zeros: by the names of tensors that mean nothing where all are zero, their shape in a model.
         help: one line for the reference.
         private_fields: fields of a written config that only `read` knows; exports leave them out.

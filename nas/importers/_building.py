@@ -12,7 +12,7 @@ from search_spaces.block import BlockConfig, canonical_block, head_facts
 from search_spaces.kind import MOST_SLOTS, NORM_EPS, Facts
 
 BlockDims = tuple[str, Mapping[str, Any]]
-"""A kind and those of its dims that have no default, or another value."""
+"""A kind, and the dims that have no default or differ from it."""
 
 
 def stacked(mixer: BlockDims, ffn: BlockDims, slots: Sequence[int], cross: BlockDims | None = None) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def stacked(mixer: BlockDims, ffn: BlockDims, slots: Sequence[int], cross: Block
 
 
 def check_depth(n_layers: int) -> None:
-    """Raises ValueError if no stack has as many layers; before they are made, because a config may name billions."""
+    """Raises ValueError if a stack cannot have so many layers; called before they are made: there may be billions."""
     if n_layers > MOST_SLOTS:
         raise ValueError(f"a stack of {n_layers:,} layers is not supported; supported: up to {MOST_SLOTS}")
 

@@ -55,7 +55,7 @@ class Checkpoint:
         return frozenset(self.tensors)
 
     def tensor(self, name: str) -> Tensor:
-        """A tensor in float32. Raises InputError if the file is damaged or holds no floating numbers."""
+        """A tensor in float32. Raises InputError if the file is damaged or the type is not floating-point."""
         path, there = self.tensors[name]
         try:
             with safe_open(path, framework="pt") as file:

@@ -1,4 +1,4 @@
-"""Reading `config.json`: values by name, and what is not supported refused by name."""
+"""Reads `config.json`: values by name; errors name each unsupported one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Between checkpoints and plain models, both ways, by what importers declare."""
+"""Converts checkpoints to plain models and back, as importers declare."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _fill(model: Transformer, checkpoint: Checkpoint, stock: StockModel) -> None
 
 
 def stock_models(arch: Architecture, first: str = "") -> Iterator[tuple[Importer, dict[str, Any], StockModel]]:
-    """The stock classes that can hold an architecture, each with its config: reading the config gives it again.
+    """The stock classes that can hold an architecture, each with its config, which reads back as the same architecture.
 
     Slots do not count: a model that keeps the layers 0, 2 and 5 of a space is one of three layers.
 

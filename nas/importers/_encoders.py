@@ -1,4 +1,4 @@
-"""Heads of pretrained encoders: which there are, as blocks of ours, and where their tensors are."""
+"""Heads of pretrained encoders: the blocks they correspond to, and where their tensors are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDINGS = {"ForMaskedLM": "masked_lm", "ForPreTraining": "masked_lm", "ForSequen
 
 
 def class_labels(arch: Architecture) -> dict[str, dict[str, str]]:
-    """How a config says the number of classes."""
+    """How a config states the number of classes."""
     return {"id2label": {str(i): f"LABEL_{i}" for i in range(arch.n_classes)}} if arch.n_classes else {}
 
 
@@ -29,9 +29,9 @@ class EncoderHeads:
         body: prefix of all tensors of the encoder in a model with a head.
         stem: of the class names, such as `Bert`.
         pooler: of the linear map after the first token in the body; empty if there is none.
-        transform: linear map and norm of the masked-word head, and its bias of words.
+        transform: linear map and norm of the masked-token head, and its output bias.
         classifier: linear map (the pooler, where it is in the body) and output of the classifier.
-        activation: of the masked-word head; empty for that of the layers.
+        activation: of the masked-token head; empty for that of the layers.
         pooling: activation of the classifier's linear map.
     """
 
@@ -91,7 +91,7 @@ class EncoderHeads:
             yield from same("head.classes", out, *BOTH)
 
     def ignored(self, head: str, prefix: str, names: frozenset[str]) -> tuple[str, ...]:
-        """Tensors that the model has beside what this head needs: other heads, buffers, tied copies."""
+        """Tensors of the model that this head does not need: other heads, buffers, tied copies."""
         used = {link.theirs for link in self.links(head, prefix)}
         others = tuple(name for name in names if prefix and not name.startswith(prefix) and name not in used)
         unused = () if head in ("pooler", "classifier") or not self.pooler else (f"{prefix}{self.pooler}.",)

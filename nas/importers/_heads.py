@@ -12,7 +12,7 @@ from search_spaces import Architecture, InputError
 from search_spaces.block import BlockConfig
 
 NEW_CLASSES = 2
-"""Classes of a new classifier until data tell how many there are."""
+"""Number of classes of a new classifier until the data determine it."""
 
 
 def with_task_head(arch: Architecture, head: str, n_classes: int = NEW_CLASSES, model_type: str = "") -> Architecture:

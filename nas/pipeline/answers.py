@@ -19,7 +19,7 @@ from search_spaces.errors import Option, with_references
 Answer = Callable[[str, str, str, Row], str]
 """Asks for (key, question, default, allowed answers)."""
 LARGE_BYTES = 20_000_000
-"""Files of this size fill any vocabulary."""
+"""Larger files are enough text for any vocabulary size."""
 
 
 def data_of(paths: Sequence[str], options: Mapping[str, str], task: str | None, ask: Answer,

@@ -58,7 +58,7 @@ class RetrainPart(_Part):
         return RetrainRequest(subnet=subnet, **{**self.model_dump(), "distill": losses})
 
     def recipe(self, base: Recipe) -> Recipe:
-        """How it trains where the supernet's training is `base`. Raises InputError."""
+        """Its training recipe, derived from the supernet's, `base`. Raises InputError."""
         return retrain_recipe(base, {name: value for name, value in self.training.items()
                                      if name in Recipe.model_fields})
 
@@ -117,7 +117,7 @@ class PipelineConfig(_Part):
         return make_run_config(self.space, self.task, self.data, make_recipe(with_steps(self.training, self.space)))
 
     def all_steps(self) -> int:
-        """Of the supernet's training and of a retraining after it."""
+        """Total steps of the supernet's training and of the retraining."""
         base = self.run_config().training
         return base.steps + (self.retrain.recipe(base).steps if self.retrain else 0)
 

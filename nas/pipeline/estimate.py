@@ -119,7 +119,7 @@ def _prepared(config: PipelineConfig, task: Task, recipe: Recipe) -> Prepared:
 
 
 def _profile_s(config: PipelineConfig, space: SearchSpace, note: Note) -> float:
-    """The budgets, or the minimum if it is longer; of what is profiled already only the check."""
+    """The budgets, or the minimum if it is longer; for devices that are already profiled, only the check."""
     run, total = RunDir(config.run), 0.0
     for i, part in enumerate(config.devices):
         device = load_profile(part.device)

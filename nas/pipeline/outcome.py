@@ -35,7 +35,7 @@ class Done:
 
 
 def comparisons(shipped: Sequence[Subnet], plain: Sequence[Subnet]) -> Iterator[str]:
-    """Differences of each selected model to each plain one, in the first metric and the first latency."""
+    """Differences between each selected model and each plain one, in the first metric and the first latency."""
     if plain:
         yield "picked: found by the search; from scratch: smallest and largest of the space, trained alone"
     for subnet, other in ((subnet, other) for subnet in shipped for other in plain):
@@ -48,7 +48,7 @@ def comparisons(shipped: Sequence[Subnet], plain: Sequence[Subnet]) -> Iterator[
 
 
 def shown_time(seconds: float) -> str:
-    """For a reader; nothing where there is none."""
+    """A duration as text; empty if there is none."""
     if seconds < 10:
         return f"{seconds:.1f} s" if seconds else ""
     return str(timedelta(seconds=round(seconds))) if seconds < A_YEAR_S else f"{seconds / A_YEAR_S:,.0f} years"

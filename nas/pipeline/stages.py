@@ -79,7 +79,7 @@ class Stage:
     Args:
         do: does it, or resumes it; returns the folders of subnets it made. Raises InputError, Stopped.
         needs: the stages whose results it reads.
-        settings: what of the config decides it, as plain data.
+        settings: the parts of the config that determine it, as plain data.
         wanted: whether a config asks for it.
         undo: archives the results of an earlier one, which it would otherwise resume.
     """
@@ -97,7 +97,7 @@ def _prepare(work: PipelineState) -> None:
 
 
 def _profile(work: PipelineState) -> None:
-    """Profile what has no prices yet, and check it where requested; other runs may rely on the prices there are."""
+    """Profile what has no latencies yet, and check it if requested; other runs may rely on the existing ones."""
     space = str(work.run.path)
     for device in work.config.devices:
         request = ProfileRequest(device.device, space, parse_time(device.budget), extend=True)

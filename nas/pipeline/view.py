@@ -1,4 +1,4 @@
-"""Shows a pipeline in a terminal: its plan, the progress and results of its stages, and what it ends with."""
+"""Shows a pipeline in a terminal: its plan, the progress and results of its stages, and its outcome."""
 
 from __future__ import annotations
 

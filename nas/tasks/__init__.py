@@ -15,7 +15,7 @@ from search_spaces.errors import InputError, did_you_mean
 __all__ = ["GROUP", "Prepared", "Task", "get", "names"]
 GROUP = "nas.tasks"
 REQUIRED = ("name", "help", "family", "title", "first_space", "roles", "metrics")
-"""What a task declares in any case."""
+"""Attributes that every task must declare."""
 
 
 def get(name: str) -> Task:

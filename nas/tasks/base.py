@@ -86,7 +86,7 @@ class Task(ABC):
     optional_roles: ClassVar[Row] = ()
     """Columns that it reads after `roles` if the user names them."""
     head: ClassVar[str] = ""
-    """The kind of head it needs; empty where every head of the family will do."""
+    """The kind of head it needs; empty if any head of the family is allowed."""
     embedded_vocab: ClassVar[int]
     """The maximum vocabulary size of the bundled data."""
     takes_tokenizer: ClassVar[bool] = False

@@ -19,11 +19,11 @@ ROWS = 1000
 """Number of rows to inspect."""
 MOST_CLASSES = 100
 CONSISTENT = 0.98
-"""The share of rows that have to have the same number of columns."""
+"""Minimum share of rows with the same number of columns."""
 MOST_CONTROL = 0.01
 """The share of control characters above which a file is not text."""
 MOSTLY = 0.9
-"""The share of rows that have to have a label in a column of labels."""
+"""Minimum share of rows with a label in a column of labels."""
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 DELIMITERS = {"tsv": "\t;,|", "csv": ",;\t|"}
 LABELLED = (

@@ -27,7 +27,7 @@ from search_spaces.errors import Fault, InputError
 from supernet.batch import Batch, Split
 
 BLOCKS = 20
-"""A missing split is one of so many blocks of the text."""
+"""The text is divided into this many blocks; a missing split is one of them."""
 
 
 class LanguageModelling(Task):

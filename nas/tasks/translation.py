@@ -36,7 +36,7 @@ class Translation(Task):
     roles = ("source", "target")
     takes_tokenizer = True
     extras = {"direction": ("de-en", "en-de"), "size": ()}
-    embedded_vocab = 256  # stems and endings; more would be whole numbers learnt by heart
+    embedded_vocab = 256  # stems and endings; more would be memorised whole numbers
     metrics = {"loss": False, "accuracy": True, "bleu": True, "exact_match": True}
     costly = ("bleu", "exact_match")
 

@@ -26,7 +26,7 @@ from nas.core.progress import ProgressTask
 ROOMY, WIDE, NARROW = 112, 40, 10
 """Minimum terminal width of a wide bar, and the widths of wide and narrow bars."""
 INDENT, MOST = 2, 10_000
-"""Columns before figures that are below a bar; columns that are enough for everything."""
+"""Indentation of figures below a bar; a width that fits everything."""
 EVERY_S = 30.0
 """Seconds between printed lines of a bar that is not live."""
 MEMORY_S = 3600.0

@@ -14,7 +14,7 @@ from rich.text import Text
 GAP = 2
 """Columns between two cells."""
 MOST = 10_000
-"""Columns that are enough for everything."""
+"""A width that fits everything."""
 
 
 class PlainTable(Table):

@@ -91,7 +91,7 @@ def space_summary(space: SearchSpace) -> RenderableType:
     stacks = ", ".join(f"{name} of {stack.slots} slots" for name, stack in space.stacks.items())
     return Group(
         Text.from_markup(f"[bold]{escape(space.name)}[/bold]  {escape(space.description)}"),
-        Text(f"{space.family}: {stacks}, {space.vocab_size} words, context {space.context}"),
+        Text(f"{space.family}: {stacks}, vocabulary {space.vocab_size}, context {space.context}"),
         Text(f"{space.size():,} architectures from {len(space.genes)} genes"),
         dimensions_table(space),
     )

@@ -23,9 +23,9 @@ FACTS = Facts(width=32, context=16, vocab_size=23, n_classes=3, n_types=2, causa
               norm="layernorm", placement="pre", bias=True, rank=32, projects=True)
 NARROW = replace(FACTS, width=16, rank=16)
 MOST_TRIED = 5_000
-"""Combinations of values that are looked through for valid ones."""
+"""Maximum number of combinations of values to try."""
 BANDS: dict[str, Any] = {"bands": 3, "first": 4, "growth": 2.0, "factor": 2}
-"""Of an adaptive embedding, for heads that tie to one."""
+"""Bands of an adaptive embedding, for heads that tie to one."""
 
 
 def known_to(kind: Kind, facts: Facts) -> Facts:

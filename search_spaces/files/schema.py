@@ -99,7 +99,7 @@ class SpaceFile(_Keys):
     width: Counts = Field(description="a list of whole numbers from 1 to 10^9")
     norm: Norms = Field(["layernorm"], description=", ".join(NORMS))
     norm_eps: Annotated[float, Field(strict=True, gt=0, le=1)] | None = Field(
-        None, description="a number from 0 to 1 that norms add to the variance; absent: the norm's default")
+        None, description="a number from 0 to 1: epsilon that norms add to the variance; absent: the norm's default")
     placement: Placements = Field(["pre"], description=", ".join(PLACEMENTS))
     positions: Positions = Field(["learned"], description=", ".join(POSITIONS))
     bias: Truths = Field([True], description="true or false: whether linear maps have a bias")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from search_spaces.space.search_space import SearchSpace
 
 States = Counter[frozenset[Any]]
-"""Set of hypotheses still possible -> number of distinct readings that lead to it."""
+"""Set of hypotheses that are still possible -> number of distinct sequences of symbols that lead to it."""
 Shape = tuple[tuple[int | None, tuple[str, ...]], ...]
 """Per layer: the slot whose lists it reads (None if all slots are alike) and the roles it owns."""
 

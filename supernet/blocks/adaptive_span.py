@@ -13,7 +13,7 @@ from supernet.layers.windows import LEAST_CHUNK, chunked, joined
 from supernet.layout import Layout
 
 SPAN_LOSS = 2e-6
-"""Per token of the mean span, as in the paper."""
+"""Weight of the loss per token of the mean span, as in the paper."""
 
 
 class AdaptiveSpan(SelfHeads):

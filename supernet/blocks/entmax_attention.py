@@ -13,9 +13,9 @@ from supernet.layers.self_heads import SelfHeads, appended
 from supernet.layout import Layout
 
 HALVINGS = 20
-"""Of the interval of length 1 that holds the threshold; a step of Newton's method doubles the digits."""
+"""Number of bisections of the interval of length 1 that holds the threshold; a Newton step then doubles the digits."""
 LEAST = 0.02
-"""Of alpha - 1; at 0 entmax is softmax, which its formula does not contain."""
+"""Minimum of alpha - 1; at 0 entmax is softmax, which its formula does not cover."""
 
 
 def entmax(scores: Tensor, excess: Tensor) -> Tensor:

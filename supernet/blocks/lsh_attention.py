@@ -14,7 +14,7 @@ from supernet.layers.windows import chunked, joined
 from supernet.layout import Layout
 
 LAST_RESORT = -1e4
-"""The score of a token for itself: it counts only where the token sees no other."""
+"""Attention score of a token for itself, so low that it counts only if the token sees no other."""
 
 
 class LSHAttention(SelfHeads):

@@ -11,7 +11,7 @@ from supernet.layers.kernel_attention import KernelHeads
 from supernet.layout import Layout
 
 LARGEST = 60.0
-"""Of an exponent: sums of its exponentials are finite in single precision."""
+"""Maximum exponent, so that sums of exponentials are finite in single precision."""
 TINY = 1e-6
 """Added to the features of keys, as in the released code, so that no denominator is zero."""
 

@@ -19,7 +19,7 @@ class RandomFeatureAttention(KernelHeads):
 
     frequencies: Tensor
     least = math.exp(-2)
-    """The kernel of opposite unit vectors: the estimate of a sum of kernels may be less, or negative."""
+    """Lower bound of the denominator: the kernel of opposite unit vectors. Estimated sums can be less, or negative."""
 
     def __init__(self, *, width: int, causal: bool, positions: str, context: int, bias: bool, n_heads: int,
                  head_dim: int, n_frequencies: int) -> None:

@@ -14,7 +14,7 @@ from supernet.layers.graphs import one_row
 from supernet.layout import Layout
 
 TEMPERATURE, HARD = 0.1, 0.3
-"""Of the noisy softmax in training, and the share of tokens that choose one channel only: as published."""
+"""Temperature of the noisy softmax in training, and share of tokens that choose one channel only, as published."""
 
 
 class SparseFeedForward(nn.Module):

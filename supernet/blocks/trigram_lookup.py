@@ -14,7 +14,7 @@ from supernet.layers.tables import TABLE_STD, table
 from supernet.layout import Layout
 
 PAD = 0
-"""The id that padding has: as neighbour it is nothing, like what lies beyond either end."""
+"""Token id of padding; as a neighbour it is a zero vector, like positions beyond either end."""
 
 
 class TrigramLookup(nn.Module):

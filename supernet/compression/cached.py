@@ -33,7 +33,7 @@ def cache_embedding(model: Transformer) -> Transformer:
     embeddings = {step.path: model.get_submodule(step.path) for step in plan(arch) if step.role == "embedding"}
     for module in embeddings.values():
         if not isinstance(getattr(module, "places", None), AddedPositions) or not kinds.get(arch.embedding.kind).causal:
-            raise InputError("embedding", f"{arch.embedding.kind} cannot be stored as a table of words")
+            raise InputError("embedding", f"{arch.embedding.kind} cannot be stored as one table of token embeddings")
         if getattr(module, "target_dextra", None) is not None:
             raise InputError("embedding", f"{arch.embedding.kind} embeds source and target differently")
     head, tensors = _head(arch, model)

@@ -21,7 +21,7 @@ class KernelHeads(SelfHeads):
 
     n_features: int
     least = 1e-6
-    """What the denominator is at least."""
+    """Lower bound of the denominator."""
 
     def query_features(self, q: Tensor) -> Tensor:
         """(batch, heads, n, head_dim) -> (batch, heads, n, n_features)."""

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 TABLE_STD = 0.02
-"""Start of embedding tables and output matrices."""
+"""Standard deviation of initial embedding tables and output matrices."""
 
 
 def table(rows: int, dim: int) -> nn.Embedding:

@@ -13,11 +13,11 @@ from torch import Tensor
 from supernet.layers.attention import attend
 
 LEAST_CHUNK = 16
-"""Shorter chunks spend their time on moving data."""
+"""Minimum length of a chunk; shorter ones spend most time on moving data."""
 
 
 def count_chunks(n: int, size: int) -> int:
-    """Chunks of a sequence; an empty one more where the length is open, as exporters treat a single one specially."""
+    """Number of chunks of a sequence; one more if the length is dynamic: exporters treat a single chunk specially."""
     return (n + size - 1) // size + isinstance(n, torch.SymInt)
 
 

@@ -16,7 +16,7 @@ from supernet.train.recipe import Recipe
 from supernet.transformer import Transformer
 
 OUTER = ("embedding", "head")
-"""Where tables and classifiers are: Muon is for the matrices between them."""
+"""Parts with tables and classifiers; Muon trains only the matrices between them."""
 
 
 class Optimisers:

@@ -13,7 +13,7 @@ BUDGETS = {
     "passes": "forward and backward passes of the whole training, instead of steps",
     "macs": "multiply-adds of all forward passes, such as 20T, instead of steps",
 }
-"""Settings of a supernet's training that are replaced by the steps they pay for (`nas.core.training_budget`)."""
+"""Budgets of a supernet's training, which are converted to a number of steps (`nas.core.training_budget`)."""
 
 
 class Recipe(BaseModel):

@@ -21,7 +21,7 @@ def generator(seed: int, *where: object) -> random.Random:
 
 
 SAMPLES = 400
-"""Steps to look at for figures of a whole training; a share of 1 % is then known to half a percent."""
+"""Number of steps sampled to estimate figures of a whole training; shares of 1 % are then known to half a percent."""
 
 
 class Strategy(Protocol):

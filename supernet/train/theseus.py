@@ -48,7 +48,7 @@ def predecessor(space: SearchSpace, student: Architecture) -> Architecture:
     for arch in (student, larger):
         if shared_layers(arch):
             raise InputError(Option("theseus"), f"{arch.key[:12]} has layers that reuse results of others, so layers "
-                                                "cannot be replaced one by one; retrain without it")
+                                                "cannot be replaced one by one; retrain without this option")
     return larger
 
 

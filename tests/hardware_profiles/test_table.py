@@ -61,7 +61,7 @@ def test_a_table_survives_being_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("change", "says"), [
     (lambda lines: [*lines, lines[3]], "is listed twice"),
     (lambda lines: lines[1:], "line 1 must be phase,unit,ms"),
-    (lambda lines: [*lines[:-1], lines[-1][: len(lines[-1]) // 2]], "cut off|cannot be read"),
+    (lambda lines: [*lines[:-1], lines[-1][: len(lines[-1]) // 2]], "truncated|cannot be read"),
     (lambda lines: [lines[0], lines[1].replace("measured", "guessed")], "source 'guessed' is not allowed"),
     (lambda lines: [lines[0], lines[1].replace(",measured", ",measured").replace("prefill,", "prefill,", 1)
                     .replace(lines[1].split('}",')[-1].split(",")[0], "nan", 1)], "is not a valid latency"),

@@ -128,7 +128,7 @@ def test_text_that_is_no_architecture_is_refused(text: str) -> None:
 
 
 def test_json_that_is_cut_off_says_so() -> None:
-    with pytest.raises(InputError, match="not valid JSON at line 1, column .*the file may be cut off"):
+    with pytest.raises(InputError, match="not valid JSON at line 1, column .*the file may be truncated"):
         Architecture.from_json(ARCH.to_json()[:-10])
 
 

@@ -9,7 +9,7 @@ from nas.core.measures._base import MeasureKind, QualityKind
 from nas.core.measures._registry import registry
 
 MARK = "~"
-"""Prefix of a value that is based on prices of unmeasured units."""
+"""Prefix of a value that is partly based on unmeasured units."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The measure `params`: learned numbers, shared ones once."""
+"""The measure `params`: trainable parameters; shared ones count once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from search_spaces import Architecture
 
 
 class Params(MeasureKind):
-    """Learned numbers; counting them needs no tracing."""
+    """Trainable parameters; counting them needs no tracing."""
 
     name, label, place, summarised = "params", "parameters", 0, True
 

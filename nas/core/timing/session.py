@@ -47,7 +47,7 @@ class Bench:
     header: dict[str, Any] = field(default_factory=dict)
     """The device's description of itself."""
     spent_s: float = 0.0
-    """Seconds of timing in this call; rounds of earlier ones are not among them."""
+    """Seconds of timing in this call, without the rounds of earlier calls."""
 
     def __post_init__(self) -> None:
         self.runtime = runtimes.get(self.device.runtime)

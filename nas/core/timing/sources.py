@@ -16,7 +16,7 @@ from search_spaces import residual as residuals
 
 
 def of_kinds(names: Iterable[str]) -> str:
-    """The digest of block kinds and of what puts them together, where norms and residuals belong to the latter."""
+    """The digest of block kinds and of the code that combines them, including norms and residuals."""
     known = kinds.registry()
     blocks = {known[name].module.__module__ for name in names if name in known}
     around = {residual.module.__module__ for residual in residuals.registry().values()}

@@ -1,6 +1,6 @@
 """Workloads: stacks of distinct copies of a unit, whole plain models, and the empty model.
 
-Every workload is a module that takes tensors by position and gives tensors, so that any runtime can run it.
+Every workload is a module that takes positional tensors and returns tensors, so that any runtime can run it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def described(module: nn.Module, inputs: Sequence[Tensor], high: int) -> list[di
 
 
 def greatest_token(what: Unit | Architecture | int) -> int:
-    """How many different tokens may be put in."""
+    """Number of different token ids that the inputs may have."""
     if isinstance(what, Architecture):
         return what.vocab_size
     return int(dict(what.facts).get("vocab_size", 2)) if isinstance(what, Unit) else 2

@@ -1,1 +1,1 @@
-"""Compare models: quality, cost and latency in one table and one picture."""
+"""Compare models: quality, cost and latency in one table and one plot."""

@@ -25,8 +25,8 @@ class CompareRequest:
         budget_s: seconds of timing on each device.
         split: the data on which models with a run are evaluated.
         limit: size of a random sample of examples; all by default.
-        seq_len: tokens of the sequence whose multiply-adds are counted; by default 128, or the shortest context.
-        out: the folder of the table and the picture.
+        seq_len: sequence length for multiply-adds; by default 128, or the shortest context.
+        out: the folder of the table and the plot.
 
     Raises:
         InputError: a value is not allowed.

@@ -1,4 +1,4 @@
-"""What a comparison finds."""
+"""The result of a comparison."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ComparedModel:
     """The figures of one model.
 
     Args:
-        label: its folder's name, or as much of its path as tells it from the others.
+        label: its folder's name, or as much of its path as distinguishes it from the others.
         metrics: of its task; empty without data.
         costs: by the names of measures.
         latency_ms: by the names of measures, as measured.
@@ -40,10 +40,10 @@ class CompareResult:
 
     Args:
         metrics: of the task, each with whether more is better; none if no model has data.
-        seq_len: tokens of the sequence whose multiply-adds were counted.
+        seq_len: sequence length for multiply-adds.
         notes: sentences for the user.
         waiting: instructions for devices without a connection.
-        files: the table as CSV and JSON, and the picture.
+        files: the table as CSV and JSON, and the plot.
     """
 
     models: Sequence[ComparedModel]

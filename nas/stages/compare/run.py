@@ -27,7 +27,7 @@ from search_spaces.errors import Option
 
 
 def run(request: CompareRequest, progress: StageProgress) -> CompareResult:
-    """Evaluate, count and time the models, and write the table and the picture.
+    """Evaluate, count and time the models, and write the table and the plot.
 
     Raises:
         InputError: a model cannot be opened or is given twice, models have different tasks, or a device is not

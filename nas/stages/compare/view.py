@@ -1,4 +1,4 @@
-"""A comparison for a person."""
+"""Shows a comparison in a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a comparison: the table as CSV and JSON, the picture as SVG and PNG."""
+"""The files of a comparison: the table as CSV and JSON, the plot as SVG and PNG."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def _write_picture(result: CompareResult, folder: Path) -> list[Path]:
 
 
 def quality_of(result: CompareResult) -> Measure | None:
-    """The metric on the picture: the first besides the loss, or the loss; None if nothing was evaluated."""
+    """The metric on the plot: the first besides the loss, or the loss; None if nothing was evaluated."""
     names = list(result.metrics)
     name = next((name for name in names if name != "loss"), names[0] if names else None)
     return None if name is None else Measure(name, maximise=result.metrics[name])
 
 
 def cost_of(result: CompareResult) -> Measure:
-    """The cost on the picture: the latency on the first device, or the multiply-adds."""
+    """The cost on the plot: the latency on the first device, or the multiply-adds."""
     return next((measure for measure in result.measures if measure in result.latencies), result.measures[1])
 
 

@@ -43,7 +43,7 @@ class CompressRequest:
         return when == "always" or (when != "never" and steps != "0")
 
     def recipe(self, base: Recipe) -> Recipe:
-        """How it trains where the supernet's training is `base`. Raises InputError with all faults."""
+        """Its training recipe, derived from the supernet's, `base`. Raises InputError with all faults."""
         given = dict(self.training)
         if not self.trains and self.technique.trains != "never":
             given.pop("steps", None)

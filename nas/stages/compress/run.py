@@ -44,7 +44,7 @@ class Compressed:
 
 
 def size_on_disk(folder: Path) -> int:
-    """The bytes of a subnet's weights, and of what says how they are kept."""
+    """The bytes of a subnet's weights, and of the file that says how they are stored."""
     return sum(path.stat().st_size for name in (WEIGHTS, QUANTISATION) if (path := folder / name).is_file())
 
 
@@ -52,8 +52,8 @@ def run(request: CompressRequest, progress: StageProgress) -> Compressed:
     """Apply a technique to a subnet and write the result.
 
     Raises:
-        InputError: the technique does not fit the model, a setting is wrong, or the folder is taken.
-        Stopped: the user asked to stop; the same request resumes a training on the way.
+        InputError: the technique does not fit the model, a setting is wrong, or the folder exists.
+        Stopped: the user asked to stop; the same request resumes an unfinished training.
     """
     subnet, technique = Subnet.open(request.subnet), request.technique
     run_dir, model, task = subnet.run(), subnet.model(), tasks.get(subnet.facts.task)

@@ -41,7 +41,7 @@ class Technique(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: ClassVar[str]
-    """Of the technique, and of the option that selects it."""
+    """Name of the technique, and of the option that selects it."""
     help: ClassVar[str]
     """What the option does, in a sentence without a full stop."""
     value: ClassVar[str | None] = None
@@ -111,7 +111,7 @@ class CompressionContext:
 
     Args:
         model: the plain model to make smaller; left as it is.
-        recipe: of a training on the way, and of evaluations.
+        recipe: of the technique's training, if any, and of evaluations.
         trains: whether the model is trained.
         folder: where trainings keep their state.
     """

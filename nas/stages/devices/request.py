@@ -10,7 +10,7 @@ class DevicesRequest:
     """List the devices that are shipped or were profiled here.
 
     Args:
-        check: contact those that are not this machine; takes some seconds each.
+        check: contact those that are not this machine; takes a few seconds each.
     """
 
     check: bool = False

@@ -12,7 +12,7 @@ from nas.core.progress import StageProgress
 from nas.stages.devices.request import DevicesRequest
 
 TIMEOUT_S = 5
-"""For a connection to a device that is contacted."""
+"""Timeout of a connection to a device, in seconds."""
 
 
 def run(request: DevicesRequest, progress: StageProgress) -> list[dict[str, Any]]:

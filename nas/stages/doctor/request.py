@@ -1,4 +1,4 @@
-"""What can be requested of `doctor`."""
+"""The request of the stage `doctor`."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DoctorRequest:
-    """Examine this machine; there is nothing to choose."""
+    """Check this machine; it has no options."""

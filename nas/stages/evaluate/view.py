@@ -1,4 +1,4 @@
-"""Metrics of architectures for a person."""
+"""Shows metrics of architectures in a terminal."""
 
 from __future__ import annotations
 

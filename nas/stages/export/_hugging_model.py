@@ -34,8 +34,8 @@ class ParetoformerConfig(PretrainedConfig):
     """The structure of a model.
 
     Args:
-        units: by the path of its weights, each part: its role, its module, the settings of that, and for a sub-layer
-            its residual and the settings of that.
+        units: path of the weights -> role, module and settings of the part; for a sub-layer, also its residual and the
+            settings of the residual.
         steps: path, role, stack, and whether a head is tied, of the parts in the order they run. Parts at one path
             share weights.
         context: the longest sequence.
@@ -60,7 +60,7 @@ class ConfigStep(NamedTuple):
 
 
 class StateCache:
-    """What the sub-layers of a decoder remember of the tokens they have read."""
+    """The states of a decoder's sub-layers after the tokens they have read."""
 
     is_compileable = False
 
@@ -100,7 +100,7 @@ class PlainModel(nn.Module):
         return drive(steps, Modules(self), inputs, recompute=recompute)
 
     def empty_states(self, batch: int) -> Any:
-        """What the decoder remembers before the first token. Raises ValueError where a block cannot remember."""
+        """The decoder's states before the first token. Raises ValueError if a block cannot decode token by token."""
         like = next(self.parameters())
         states = []
         for step in self.steps:
@@ -181,13 +181,13 @@ class ParetoformerWriter(ParetoformerModel, GenerationMixin):
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
-        return False  # it has a cache of its own, for blocks that are no attention
+        return False  # it has its own cache, for blocks that are not attention
 
     def read(self, tokens: Tensor, mask: Tensor | None, past: StateCache | None, keep: bool,
              inputs: dict[str, Any]) -> tuple[Tensor, StateCache | None]:
-        """Logits of tokens that continue what a cache holds, and the next cache where one is kept.
+        """Logits of tokens that continue those in a cache, and the next cache, if one is kept.
 
-        Positions count real tokens, so padding before a text changes nothing. `inputs` are further ones of the pass.
+        Positions count real tokens, so padding before a text changes nothing. `inputs` are additional inputs.
         """
         before, n = 0 if past is None else past.get_seq_length(), tokens.shape[1]
         self.check_length(before + n)
@@ -202,7 +202,7 @@ class ParetoformerWriter(ParetoformerModel, GenerationMixin):
         return done.x, StateCache(tuple(done.states), before + n) if keep else None
 
     def keeps(self, use_cache: bool | None, labels: Tensor | None) -> bool:
-        """Whether a cache is returned: where it was requested, and by default where nothing is trained."""
+        """Whether a cache is returned: if requested; by default, without labels in eval mode."""
         return labels is None and not self.training if use_cache is None else bool(use_cache)
 
 
@@ -220,7 +220,7 @@ class ParetoformerForCausalLM(ParetoformerWriter):
     def prepare_inputs_for_generation(self, input_ids: Tensor, past_key_values: StateCache | None = None,
                                       attention_mask: Tensor | None = None, use_cache: bool | None = True,
                                       **kwargs: Any) -> dict[str, Any]:
-        """What was not read yet; of a text longer than the context its end, without a cache: positions change."""
+        """The tokens not read yet; for a text longer than the context, its end without a cache: positions change."""
         read = 0 if past_key_values is None else past_key_values.get_seq_length()
         if input_ids.shape[1] > self.config.context:
             read, past_key_values, use_cache = input_ids.shape[1] - self.config.context, None, False
@@ -287,18 +287,18 @@ class ParetoformerForSeq2SeqLM(ParetoformerWriter):
         return self.plain(PassInputs(tokens, mask=None if mask is None else mask != 0, types=types), "encoder").x
 
     def get_encoder(self, *_: Any, **kwargs: Any) -> nn.Module:
-        """What `generate` reads the source with."""
+        """The module with which `generate` reads the source."""
         return ParetoformerEncoder(self)
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
-        """What the decoder reads while it is trained: labels one place later."""
+        """The decoder's inputs in training: the labels shifted right by one."""
         start = torch.full_like(labels[:, :1], self.config.decoder_start_token_id)
         return torch.cat([start, labels[:, :-1].masked_fill(labels[:, :-1] == IGNORE, self.config.pad_token_id)], 1)
 
     def prepare_inputs_for_generation(self, decoder_input_ids: Tensor, past_key_values: StateCache | None = None,
                                       attention_mask: Tensor | None = None, encoder_outputs: Any = None,
                                       use_cache: bool | None = True, **kwargs: Any) -> dict[str, Any]:
-        """What was not read yet of the target."""
+        """The tokens of the target that were not read yet."""
         read = 0 if past_key_values is None else past_key_values.get_seq_length()
         return {"decoder_input_ids": decoder_input_ids[:, read:], "encoder_outputs": encoder_outputs,
                 "attention_mask": attention_mask, "past_key_values": past_key_values, "use_cache": use_cache}

@@ -25,7 +25,7 @@ SHAPES = ((1, 1.0), (4, 0.5), (2, 0.25), (3, 1.0), (2, 0.0))
 The first is also tested with the whole context.
 """
 ROWS, EXAMPLES = 4, 64
-"""Of a batch, and for the loss. In full precision two batches are enough: any fault shows in every number."""
+"""Rows of a batch, and examples for the loss. In full precision two batches are enough: a fault affects all outputs."""
 LONGEST = 1024
 """Tokens of the longest compared sequence; logits of a large vocabulary over thousands of tokens fill the memory."""
 SEED = 0
@@ -71,7 +71,7 @@ def sample(shipment: Shipment, dynamic: bool, for_loss: bool) -> Sample:
 
 
 def largest_difference(run: Run, shipment: Shipment, cases: Sequence[Case]) -> float:
-    """Of any output, over the largest of the plain model; infinite where one is not a number or has another shape."""
+    """The largest difference of any output, over the plain model's largest; infinite for NaN or a wrong shape."""
     worst = 0.0
     for case in cases:
         plain, logits = _plain(shipment, case), run(case.inputs)

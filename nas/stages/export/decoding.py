@@ -1,4 +1,4 @@
-"""Reads sequences with an exported decoder piece by piece, as whoever generates with it."""
+"""Reads sequences with an exported decoder piece by piece, as in generation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Call = Callable[[Inputs], list[Tensor]]
 
 
 def decoder_run(shipment: Shipment, call: Callable[[str], Call], fixed: bool, start: int) -> Run | None:
-    """A function from the model's inputs to logits which reads by the exported decoder; None where there is none.
+    """A function from the model's inputs to logits that uses the exported decoder; None if there is none.
 
     Args:
         call: the program of a name, as a function of tensors.

@@ -1,4 +1,4 @@
-"""What every export holds beside the model: a tokenizer, a config, a model card, and for programs a `run.py`."""
+"""What every export contains besides the model: a tokenizer, a config, a model card, and for programs a `run.py`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 def write_vocabulary(writer: GGUFWriter, subnet: Subnet) -> None:
-    """Tokens, merges or scores, and special tokens. Raises InputError for a tokenizer that llama.cpp does not have."""
+    """Tokens, merges or scores, and special tokens. Raises InputError for a tokenizer not supported by llama.cpp."""
     from gguf import TokenType
 
     tokenizer = reading_tokenizer(subnet)

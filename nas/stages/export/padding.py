@@ -1,4 +1,4 @@
-"""Layers of different sizes made alike by zeros, so that a stock class of transformers can hold the model.
+"""Pads layers of different sizes with zeros to equal sizes, so that a stock class of transformers can hold the model.
 
 Feed-forward channels and heads that are added have zero weights, so the outputs stay the same.
 """
@@ -26,7 +26,7 @@ from supernet.store import WeightStore
 PADDED = ("inner", "n_heads", "n_kv_heads", "queries")
 """Dims that can grow by zeros."""
 TOLERANCE = 1e-5
-"""The largest difference that padding may make, over the largest output: other sums are rounded otherwise."""
+"""Maximum difference caused by padding, relative to the largest output: longer sums are rounded differently."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class PaddedModel:
 
 
 def padded(model: Transformer, where: str, model_type: str = "") -> PaddedModel:
-    """A model whose layers are alike, with the same outputs.
+    """A model whose layers have equal sizes, with the same outputs.
 
     Args:
         model_type: of the checkpoint it was imported from, whose class is tried first.
 
     Raises:
-        InputError: its layers are alike, or no stock class can hold it with padded layers either.
+        InputError: its layers already have equal sizes, or no stock class can hold it with padded layers either.
     """
     arch = model.arch
     if _has_class(model, model_type):
@@ -60,7 +60,7 @@ def padded(model: Transformer, where: str, model_type: str = "") -> PaddedModel:
 
 
 def _has_class(model: Transformer, model_type: str) -> bool:
-    """Whether a stock class can hold the architecture and the weights: some share what our layers have alone."""
+    """Whether a stock class can hold the architecture and the weights: some share tensors that ours do not."""
     for importer, _, stock in stock_models(model.arch, model_type):
         with suppress(NotExpressibleError):
             stock_tensors(model, importer, stock)
@@ -69,7 +69,7 @@ def _has_class(model: Transformer, model_type: str) -> bool:
 
 
 def _candidates(arch: Architecture) -> Iterator[Architecture]:
-    """The architecture with alike layers: as many heads as the widest layer, or as fill the width."""
+    """The architecture with equal layers: as many heads as the widest layer has, or as fill the width."""
     for full_heads in (False, True):
         stacks: dict[str, Any] = {}
         for stack, layers in arch.stacks.items():

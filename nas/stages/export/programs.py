@@ -1,5 +1,5 @@
-"""What a format without Python code of ours writes of a model: one program that reads whole sequences, and for models
-that write a decoder with its cache, for seq2seq an encoder before it."""
+"""The programs that a format without our Python code exports: one that reads whole sequences; for models that generate,
+also a decoder with its cache; for seq2seq, also an encoder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Program:
 
     Args:
         example: inputs to trace it with.
-        axes: the sizes that stay open, as torch's exporters take them; None where all are fixed.
+        axes: the dynamic sizes, as torch's exporters take them; None if all are fixed.
     """
 
     name: str
@@ -59,7 +59,7 @@ def programs(shipment: Shipment, fixed: bool) -> list[Program]:
 
 
 def decoder_of(shipment: Shipment, fixed: bool) -> DecoderStep | None:
-    """The decoder with its cache; None where the model does not write, or the user wants none.
+    """The decoder with its cache; None if the model does not generate, or the user does not want it.
 
     Raises:
         InputError: a block cannot decode token by token; it is named.

@@ -12,7 +12,7 @@ from search_spaces.errors import Option
 TOLERANCE = 1e-4
 """The largest difference of a logit in full precision, over the largest logit."""
 STOCK = ("huggingface", "gguf")
-"""Formats whose layers are all alike."""
+"""Formats in which all layers have the same size."""
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,12 @@ class ExportRequest:
 
     Args:
         subnet: a folder, or RUN/KEY, where KEY is a prefix of its key.
-        int8: quantise the weights on the way.
+        int8: also quantise the weights.
         out: the folder to write; `exports/FORMAT` in the subnet's by default.
         length: tokens of a sequence, for formats that fix them; the context by default.
         max_loss_increase: nats that int8 may add to the loss.
         no_decoder: leave out the decoder with its cache; for models with a block that cannot decode token by token.
-        pad: make layers alike by zeros, so that a stock class of transformers can hold the model.
+        pad: pad layers with zeros to equal sizes, so that a stock class of transformers can hold the model.
 
     Raises:
         InputError: there is no such format, or it does not support what is requested.
@@ -60,11 +60,11 @@ class ExportRequest:
                                                    f"formats that have one: {able}")
         if self.pad and self.format not in STOCK:
             raise InputError(Option("pad"), f"has no effect on {self.format}, which takes layers of different sizes; "
-                                            f"it is for: {', '.join(STOCK)}")
+                                            f"formats that need it: {', '.join(STOCK)}")
 
     @property
     def name(self) -> str:
-        """Of the export."""
+        """Name of the export."""
         return f"{self.format}-int8" if self.int8 else self.format
 
     def check_available(self) -> None:

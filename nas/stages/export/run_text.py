@@ -1,4 +1,4 @@
-"""The text of `run.py` in an export's folder: it needs the runtime, NumPy and tokenizers, and nothing of ours."""
+"""The text of `run.py` in an export's folder: it needs the runtime, NumPy and tokenizers, but not this project."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def outputs(text):
     logits = load("model")(*read(text))[0][0]
     return logits * CONFIG.get("label_deviation", 1) + CONFIG.get("label_mean", 0)
 '''}
-"""By what a model does: the functions after `read`. The last one takes a text."""
+"""Functions after `read`, by what the model does. The last function takes a text."""
 CLOSING = '''
 
 if __name__ == "__main__":

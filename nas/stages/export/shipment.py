@@ -57,7 +57,7 @@ class Shipment:
         length: tokens of a sequence, of source and target each, where a format fixes them.
         decoder: whether to write the decoder of a model that has one.
         whole: whether to write the program that reads whole sequences.
-        padded: the same model with layers that zeros made alike; see `padding.py`.
+        padded: the same model with layers padded to equal sizes; see `padding.py`.
     """
 
     subnet: Subnet
@@ -91,14 +91,14 @@ class Shipment:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of what it takes, in order."""
+        """Names of the inputs, in order."""
         return input_names(self.arch)
 
     @cached_property
     def least_length(self) -> int:
         """Minimum sequence length of a dynamic export; shorter sequences must be padded.
 
-        PyTorch's exporters treat a length of 1 as a case of its own, so after pooling two tokens have to be left.
+        PyTorch's exporters treat a length of 1 as a special case, so at least two tokens must remain after pooling.
         """
         fraction = min(step.unit.length_fraction for step in plan(self.arch))
         return 1 if fraction == 1 else min(int(1 / fraction) + 1, self.arch.context)

@@ -1,4 +1,4 @@
-"""Extracted subnets for a reader, and what to do next with them."""
+"""Shows extracted subnets and the next commands in a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked of an import."""
+"""The request of the stage `import`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ImportRequest:
     Args:
         source: a folder with config.json, safetensors and tokenizer.json, or a name on the Hugging Face Hub.
         out: the folder of the subnet; by default `imported/` and the last part of the source's name.
-        head: what the model gives, one of `nas.importers.HEADS`; None for what its class gives.
+        head: output of the model, one of `nas.importers.HEADS`; None for that of its class.
         context: the longest sequence; None for the model's own.
 
     Raises:

@@ -1,4 +1,4 @@
-"""An imported model for a reader, and what to do next with it."""
+"""Shows an imported model and the next commands in a terminal."""
 
 from __future__ import annotations
 

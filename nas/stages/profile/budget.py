@@ -168,6 +168,6 @@ class PhaseTime:
         n = selected.n_units + sum(workload in selected.units for workload in more)
         compiling = min(must_s + per_unit_s * len(more), left)
         word = "compiling" if bench.runtime.SUFFIX else "loading"
-        return (f"{selected.phase}: {left:.0f} s left of the budget, about {compiling:.0f} s of them for {word} and "
+        return (f"{selected.phase}: {left:.0f} s of the budget left: about {compiling:.0f} s for {word} and "
                 f"{memory_s:.0f} s for memory; about {n} of {len(selected.works)} units are measured, the rest are "
                 "interpolated or already known")

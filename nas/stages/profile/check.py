@@ -47,7 +47,7 @@ class ProfileCheck:
     Args:
         slowdown: how many times as long known models took as when they were profiled; measured times are divided by it
             to match the profile's speed.
-        as_timed: predictions against times that are not.
+        as_timed: predictions against uncorrected times.
     """
 
     phase: str

@@ -81,7 +81,7 @@ def _fit(features: Floats, peaks: Floats) -> Floats:
 
 
 def measure_peaks(bench: Bench, first: Workload, workloads: Sequence[Workload]) -> list[float]:
-    """Peak bytes of each model over what its process held before; all processes run at the same time, if here."""
+    """Peak bytes of each model beyond what its process held before; on this machine, all processes run at once."""
     if bench.stop():
         raise Stopped
     if bench.runtime.SUFFIX:

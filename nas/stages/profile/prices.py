@@ -53,7 +53,7 @@ def interpolated_rows(known: Sequence[PriceRow], works: Mapping[Unit, UnitWork],
     try:
         fitted = regression.fit(names, table[: len(known)], np.array([max(row.ms, floor) for row in known]))
     except InputError as error:
-        raise InputError(f"interpolating {phase} prices", f"{error}; give a larger {Option('budget')}") from None
+        raise InputError(f"interpolating {phase} latencies", f"{error}; give a larger {Option('budget')}") from None
     ms, std = fitted.predict(table[len(known) :])
     return [PriceRow(phase, unit, float(value), max(float(value - 1.96 * spread), 0.0), float(value + 1.96 * spread),
                 "interpolated", works[unit]) for unit, value, spread in zip(wanted, ms, std)]

@@ -21,7 +21,7 @@ from search_spaces.units import Unit
 KERNEL_S = 1e-5
 """Rough seconds per kernel; decides only how many units are attempted."""
 RUNS = 2.5
-"""Runs of a workload in one round, the warming one and the references among them."""
+"""Runs of a workload in one round, including warm-up and reference runs."""
 TIMING_SHARE = 0.35
 """Share of the time after compiling the minimum that is reserved for timing."""
 LATE_ROUNDS = 4

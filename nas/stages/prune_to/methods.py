@@ -1,4 +1,4 @@
-"""The methods: each gives smaller and smaller architectures, the first of which that fits is taken."""
+"""The methods: each yields smaller and smaller architectures; the first one within the limits is used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Sizes = Mapping[Shrinkable, int]
 Layers = Mapping[str, Sequence[int]]
 """By stack, the layers that stay."""
 Priced = Callable[[Architecture], bool]
-"""Whether an architecture has a value of every limit: a profile knows the units of some spaces only."""
+"""Whether all limited measures of an architecture are known: a profile covers the units of some spaces only."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class OrderedModel:
         return True
 
     def shrunk(self, sizes: Sizes) -> Architecture | None:
-        """The architecture with other sizes; None if there is no such, or its weights would be others."""
+        """The architecture with other sizes; None if it is not valid, or its weights would not be prefixes."""
         with suppress(InputError):
             arch = shrunk(self.arch, sizes)
             return arch if self.fits(arch) else None

@@ -1,4 +1,4 @@
-"""What can be requested of pruning to a limit."""
+"""The request of the stage `prune-to`."""
 
 from __future__ import annotations
 

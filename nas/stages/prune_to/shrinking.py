@@ -21,9 +21,9 @@ from supernet.train.ordering.groups import WIDTH, AxisGroup
 STEPS = (32, 16, 8)
 """Multiples that suit the hardware, the preferred ones first."""
 LEAST_STEPS = 8
-"""How many steps a size has at least where it has multiples of them."""
+"""Minimum number of multiples of a step up to the full size; otherwise a smaller step is used."""
 KEPT = ("head_dim",)
-"""Dims that stay: scores are divided by the root of a head's size, so what remains of a head would mean less."""
+"""Dims that are not shrunk: attention divides scores by the root of the head size, so a narrower head would differ."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A pruned subnet beside the original, for a reader."""
+"""Shows a pruned subnet beside the original in a terminal."""
 
 from __future__ import annotations
 

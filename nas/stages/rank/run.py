@@ -131,7 +131,7 @@ class Ranking:
         return float("nan") if metrics is None else metrics["loss"]
 
     def write(self, frame: pd.DataFrame) -> RankingReport:
-        """Assess the table and write it, the figures and the picture."""
+        """Assess the table and write it, the figures and the plot."""
         report = replace(assess(frame), steps=self.recipe.steps, supernet_steps=self.supernet_steps)
         write_text(self.folder / "ranking.csv", frame.to_csv(index=False))
         write_json(self.folder / "ranking.json", {"schema_version": 1, **report.to_dict()})

@@ -62,7 +62,7 @@ def choose(space: SearchSpace, n: int, seed: int, seq_len: int) -> list[Candidat
 
 
 def _pool_and_window(space: SearchSpace, n: int, seed: int, seq_len: int) -> tuple[list[Candidate], list[Candidate]]:
-    """Sampled candidates by rising multiply-adds, and those of them in the band, sampling on until it is full."""
+    """Sampled candidates by rising multiply-adds, and those in the band; samples more until it is full."""
     size, step, rng = space.size(), max(POOL, 8 * n), random.Random(seed)  # noqa: S311
     if size < n:
         raise InputError(space.name, f"has {size} distinct architectures, fewer than the requested {n}")

@@ -121,7 +121,7 @@ def assess(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) -> Ra
 
 def _compare(frame: pd.DataFrame, noise: Noise | None, count: int, seed: int) -> Comparison:
     trained, weights = _column(frame, TRAINED), bootstrap(len(frame), count, seed)
-    columns = {name: -_column(frame, name) for name in PREDICTORS if name in frame}  # less shall predict a lower loss
+    columns = {name: -_column(frame, name) for name in PREDICTORS if name in frame}  # less must predict a lower loss
     columns[INHERITED] *= -1
     draws = {name: taus(column, trained, weights) for name, column in columns.items()}
     figures = {name: _figure(name, column, trained, draws[name]) for name, column in columns.items()}

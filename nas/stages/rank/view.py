@@ -1,4 +1,4 @@
-"""The ranking report for a person."""
+"""Shows the ranking report in a terminal."""
 
 from __future__ import annotations
 

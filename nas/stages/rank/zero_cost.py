@@ -1,4 +1,4 @@
-"""Zero-cost predictors: what one batch and fresh weights tell about an architecture, without training."""
+"""Zero-cost predictors: scores of an architecture from one batch and its initial weights, without training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from supernet.train.losses import label_loss, labelled
 
 
 def zero_cost(arch: Architecture, batch: Batch, seed: int) -> dict[str, float]:
-    """The norm of the loss' gradient at initialisation, and synaptic flow; more of either predicts a lower loss."""
+    """The gradient norm of the loss at initialisation, and synaptic flow; more of either predicts a lower loss."""
     model = Transformer(arch, seed=seed).double().eval()
     logits, labels = labelled(run_model(model, arch, batch), batch.labels)
     (label_loss(logits, labels, 0.0) / max(batch.n_labels, 1)).backward()  # type: ignore[no-untyped-call]

@@ -1,1 +1,1 @@
-"""The report of a run: one page that works offline, with pictures and tables."""
+"""The report of a run: one page that works offline, with plots and tables."""

@@ -15,7 +15,7 @@ class ReportRequest:
 
     Args:
         run: its name or folder.
-        out: the page; `report.html` in the run's folder by default. Pictures and tables go to a folder beside it, of
+        out: the page; `report.html` in the run's folder by default. Plots and tables go to a folder beside it, of
             the same name without the ending.
     """
 

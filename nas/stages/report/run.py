@@ -1,4 +1,4 @@
-"""The stage `report`: a page, pictures and tables of what is in a run's folder."""
+"""The stage `report`: a page, plots and tables of what is in a run's folder."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(request: ReportRequest, progress: StageProgress) -> ReportResult:
     try:
         beside.mkdir(parents=True, exist_ok=True)
         for path in beside.iterdir() if request.out is None else ():
-            if path.suffix in (".svg", ".png", ".csv"):  # an older report may show what is not there any more
+            if path.suffix in (".svg", ".png", ".csv"):  # an older report may show what no longer exists
                 path.unlink()
         files = _write_files(shown, beside)
         write_text(target, text)

@@ -1,4 +1,4 @@
-"""The data of a report: written by `collect`, read by the page, the pictures and the tables."""
+"""The data of a report: written by `collect`, read by the page, the plots and the tables."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Point(FrontEntry):
 
 @dataclass(frozen=True)
 class Importance:
-    """How much of the variance of a quality each dimension explains on trials that were left out.
+    """How much of the variance of a quality each dimension explains on held-out trials.
 
     Args:
-        r2: what all dimensions together explain of trials left out; 1 is all, 0 nothing.
+        r2: share that all dimensions together explain on held-out trials; 1 is all, 0 nothing.
         shares: by dimension, the greatest first.
         effects: by dimension and value, what choosing it everywhere adds to the quality.
     """

@@ -18,9 +18,9 @@ WIDTH, LEFT, RIGHT = 360, 34, 18
 ROOM = WIDTH - LEFT - RIGHT
 """Width of the widest box."""
 LABEL, BOX, ROW, GAP, EMPTY = 15, 14, 37, 6, 16
-"""Heights: of a label, a box, both with the space below, what is between layers, an empty slot."""
+"""Heights of a label, a box, both with the space below, the gap between layers, and an empty slot."""
 CHARACTER = 6
-"""Of a small label, about: the width of a character."""
+"""Approximate width of a character in a small label."""
 MIDDLE = LEFT + ROOM / 2
 STYLE = """
 .arch{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}

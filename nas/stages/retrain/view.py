@@ -1,4 +1,4 @@
-"""The results of retrainings for a person and for a program."""
+"""Results of retrainings for a terminal and as JSON data."""
 
 from __future__ import annotations
 

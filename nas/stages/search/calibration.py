@@ -1,7 +1,7 @@
 """Corrects inherited losses by those of a few architectures that were trained from scratch (`nas rank`).
 
-What a subnet inherits is not equally far from what training alone gives: large models may gain more from it than small
-ones. The difference is a linear function of inherited loss, size and depth, fitted by ridge regression. Its strength is
+The gap between inherited and trained loss varies: large models may gain more from training alone than small ones. The
+gap is modelled as a linear function of inherited loss, size and depth, fitted by ridge regression. Its strength is
 chosen by leave-one-out error, so that a correction that the data do not support shrinks to a constant, which changes no
 ranking.
 """
@@ -25,7 +25,7 @@ from search_spaces import Architecture, InputError
 from search_spaces.errors import Command, Option
 
 LEAST = 8
-"""Architectures that a correction with four features needs at least."""
+"""Minimum number of architectures for a correction with four features."""
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e9)
 """Ridge penalties to choose from; the last leaves a constant."""
 

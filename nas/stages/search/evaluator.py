@@ -79,7 +79,7 @@ class Evaluator:
     """Measures architectures, always on the same batches in the same order.
 
     Args:
-        limit: examples that are looked at, a fair sample; None for all.
+        limit: number of examples, a random sample; None for all.
         size: examples in a batch; None for what is fast.
         full: also measure what is costly, such as BLEU.
     """
@@ -148,7 +148,7 @@ def batches_of(prepared: Prepared, split: str, size: int, limit: int | None) -> 
 
 
 def fast_size(device: torch.device, context: int) -> int:
-    """Examples in a batch that is evaluated fast; the same for the same kind of device, so that results are."""
+    """Batch size that is evaluated fast; equal for devices of the same type, so that results are equal, too."""
     return max(TOKENS.get(device.type, MANY) // context, 1)
 
 
@@ -176,7 +176,7 @@ class Listed:
         return len(self.batches)
 
     def batch(self, index: int, size: int, seed: int) -> Batch:
-        """One of them, over and over."""
+        """A batch; after the last one, the first again."""
         return self.batches[index % len(self.batches)]
 
     def in_order(self, size: int, limit: int | None = None) -> Iterator[Batch]:

@@ -10,7 +10,7 @@ from nas.stages.search.evaluator import Evaluation
 from nas.stages.search.search import Proposal, Search
 
 AIM_S = 5.0
-"""Target seconds of a portion: handing one out costs some tenths of a second."""
+"""Target seconds of a portion: handing one out takes a few tenths of a second."""
 PER_WORKER_S = 0.2
 """Target seconds of a portion per worker, so that the dispatcher keeps up."""
 MOST = 64
@@ -59,7 +59,7 @@ class Handout:
         return portion
 
     def size(self, workers: int) -> int:
-        """Architectures of a portion: some seconds of work, but not so many that other workers are idle."""
+        """Architectures of a portion: a few seconds of work, but not so much that other workers are idle."""
         if self._seconds is None:
             return 1
         aim = max(AIM_S, workers * PER_WORKER_S)

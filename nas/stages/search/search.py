@@ -155,7 +155,7 @@ class _Rivals:
     def __init__(self, maximise: Sequence[bool]) -> None:
         self.signs = np.where(np.asarray(maximise, dtype=bool), -1.0, 1.0)
         self.costs = np.zeros((0, len(maximise)))
-        """A row for each, negated where more is better."""
+        """A row per architecture, negated where more is better."""
         self.races: list[Race] = []
 
     def add(self, costs: Sequence[float], race: Race) -> None:

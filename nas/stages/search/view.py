@@ -26,7 +26,7 @@ def search_table(result: SearchResult) -> RenderableType:
     parts: list[RenderableType] = [fronts_table(result.fronts)]
     if result.saved:
         parts.append(Text(f"early stopping saved {result.saved:.0%} of the evaluation work"))
-    if result.repeated > result.done / 10:  # a few are nothing to speak of
+    if result.repeated > result.done / 10:  # a few are normal
         parts.append(Text(f"{result.repeated:,} of {result.done:,} trials repeated a known architecture: few others "
                           "are within the limits"))
     return Group(*parts)

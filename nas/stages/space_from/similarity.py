@@ -14,8 +14,8 @@ from search_spaces.space.layers import SHARED_PARTS, Sharing
 from supernet import Transformer
 
 LEAST_COSINE = 0.9
-"""Of weights that may share. At 0.9 a layer that takes over another's weights is off by 45 % of their norm, which
-training can make up for; independently trained layers have a cosine near 0."""
+"""Minimum cosine of weights that may be shared. At 0.9 a layer that takes over another's weights is off by 45 % of
+their norm, which training can make up for; independently trained layers have a cosine near 0."""
 
 
 def similar_layers(model: Transformer) -> dict[str, SimilarLayers]:

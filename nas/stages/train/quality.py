@@ -19,7 +19,7 @@ from supernet.train.step import Trainer
 from supernet.train.strategy import Fixed, make_strategy
 
 RARE = 0.1
-"""Tensors that fewer of the passes train are reported."""
+"""Tensors that are trained in a smaller share of the passes are reported."""
 PROBE_SHARE, LEAST_STEPS, MOST_STEPS = 0.05, 10, 100
 """The steps of a probe: this share of the supernet's, within these bounds."""
 GAP = 0.05
@@ -60,7 +60,7 @@ def notes(run: RunDir, prepared: Prepared) -> Iterator[str]:
     listed = ", ".join(f"{result.name} {result.gap:+.3f} nats" for result in probes)
     verdict = ("; the supernet is undertrained: train more steps" if max(result.gap for result in probes) > GAP
                else "; inherited weights are close to trained ones")
-    yield f"gain of {probes[0].steps} more steps alone: {listed}{verdict}"
+    yield f"loss reduction from {probes[0].steps} more steps of training alone: {listed}{verdict}"
 
 
 def _least_trained(prepared: Prepared, recipe: Recipe) -> list[tuple[str, float]]:

@@ -19,9 +19,9 @@ from supernet.layout import TensorEntry, entries
 
 LENGTH = 5
 _SMALL = {"vocab_size": 7, "context": LENGTH + 1}
-"""Facts that cost memory and change nothing about which channels belong together."""
+"""Small values of facts that cost memory and do not affect which channels belong together."""
 TOLERANCE = 1e-8
-"""Of outputs in float64, relative to the largest: rounding stays far below it, a wrong permutation far above."""
+"""Maximum relative difference of float64 outputs: rounding is far below, a wrong permutation far above."""
 
 
 class UnitAxis(NamedTuple):

@@ -26,12 +26,12 @@ from supernet.store import unit_entries
 from supernet.train.ordering.bench import UnitAxis, UnitBench
 
 MOST_SUBSETS = 2000
-"""How many sets of axes are tried for a unit whose channels do not all follow the model's."""
+"""Maximum number of sets of axes to try for a unit whose channels do not all follow those of the model."""
 
 WIDTH = "width"
 """The group of the hidden states' channels, through the whole model."""
 STEPS = (1, 2, 4, 8, 16, 32, 64)
-"""By how much a dim is changed, beside factors of 2 and 3, until its kind's rules allow the value."""
+"""Changes of a dim to try, besides factors of 2 and 3, until the rules of its kind allow the value."""
 
 
 class TensorAxis(NamedTuple):

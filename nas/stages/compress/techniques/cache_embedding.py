@@ -1,4 +1,4 @@
-"""Cached embeddings: what a token's embedding is computed from gives way to one table."""
+"""Cached embeddings: one table replaces the modules that compute token embeddings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from supernet.train.recipe import Recipe
 
 
 class CacheEmbedding(Technique):
-    """Stores the embedding of every word: more memory, less time."""
+    """Stores the embedding of every token: more memory, less time."""
 
     name: ClassVar[str] = "cache-embedding"
     help: ClassVar[str] = "Store the computed embedding of every word (DeFINE, adaptive input): larger but faster"

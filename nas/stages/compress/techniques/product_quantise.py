@@ -47,7 +47,7 @@ class ProductQuantise(Technique):
                                                 "bits")
 
     def apply(self, context: CompressionContext) -> Transformer:
-        """Replace the tables by what their codes stand for."""
+        """Replace the tables with the values that their codes represent."""
         tables = {name: self._reconstructed(table.detach().cpu().float(), context.recipe.seed)
                   for name, table in self._tables(context.model).items()}
         return plain_model(context.model.arch, {**context.model.state_dict(), **tables})

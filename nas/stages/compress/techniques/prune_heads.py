@@ -45,7 +45,7 @@ class PruneHeads(Technique):
             raise InputError(Option(self.name), f"{self.share:g} of {count_heads(model)} heads is less than one")
 
     def apply(self, context: CompressionContext) -> Transformer:
-        """Rank the heads, leave out the least important, and train where steps are set."""
+        """Rank the heads, remove the least important, and train if steps are set."""
         model = plain_model(context.model.arch, context.model.state_dict()).to(context.device)
         with enough_memory("scoring heads", less_memory(context.recipe)):
             scores = importance(model, context.batches(self.batches))
@@ -57,10 +57,10 @@ class PruneHeads(Technique):
         return context.train(smaller) if context.trains else smaller
 
     def summary(self, before: Transformer, after: Transformer) -> dict[str, Any]:
-        """How many there were and are."""
+        """Number of heads before and after."""
         return {"heads": count_heads(after), "heads_before": count_heads(before)}
 
 
 def count_heads(model: Transformer) -> int:
-    """The heads that can be left out, before every layer keeps one."""
+    """Number of heads that can be removed if every layer keeps one."""
     return sum(attention.n_heads for _, attention in attentions(model).values())

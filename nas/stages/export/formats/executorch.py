@@ -30,7 +30,7 @@ missing, usage = xnnpack.missing, program_usage
 
 
 def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
-    """A file for each program, for one sequence of a fixed length; gives the share that XNNPACK did not take."""
+    """A file for each program, for one sequence of a fixed length; returns the share that XNNPACK did not take."""
     options = {"precision": "int8" if shipment.int8 else "fp32"}
     facts = []
     with blaming(shipment, "ExecuTorch", _alone):

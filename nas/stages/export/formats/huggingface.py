@@ -1,8 +1,8 @@
 """A folder for transformers, with the config of a stock class where one can hold the model (see `stock.py`).
 
-Otherwise `AutoModel.from_pretrained(folder, trust_remote_code=True)` loads it: its modelling file is made of the source
-of the very modules this architecture needs, so that it runs where this project is not installed, and whoever is asked
-to trust it can read it.
+Otherwise `AutoModel.from_pretrained(folder, trust_remote_code=True)` loads it: its modelling file contains the source
+of exactly the modules that this architecture needs. It runs without this project, and users can read the code before
+they trust it.
 """
 
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-call, attr-defined"
@@ -159,7 +159,7 @@ def _unit(unit: Unit) -> dict[str, Any]:
 
 
 def _write_tokenizer(shipment: Shipment, folder: Path) -> None:
-    """In the words of transformers 4, which 5 understands, too. Texts that are continued are padded before."""
+    """In the format of transformers 4, which 5 also reads. Prompts for generation are padded on the left."""
     arch = shipment.arch
     if shipment.subnet.facts.brings_tokenizer:
         write_imported_tokenizer(shipment, folder)

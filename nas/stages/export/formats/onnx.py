@@ -1,4 +1,4 @@
-"""ONNX with open batch and length, for ONNX Runtime and all else that reads it."""
+"""ONNX with dynamic batch size and length, for ONNX Runtime and other engines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ missing, usage = onnx_runtime.missing, program_usage
 
 
 def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
-    """A file for each program, weights and all."""
+    """A file for each program, including its weights."""
     facts, wanted = [], programs(shipment, fixed=False)
     with blaming(shipment, "ONNX", _alone):
         for program in wanted:

@@ -1,4 +1,4 @@
-"""PyTorch's own exported programs with open batch and length, for `torch.export.load` and what builds on it."""
+"""PyTorch's exported programs with dynamic batch size and length, for `torch.export.load` and tools built on it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nas.stages.export.shipment import Inputs, Run, Shipment, blaming
 HELP = "PyTorch's exported programs"
 DYNAMIC, INT8 = True, False
 LEAST_PAST = 3
-"""The exporter takes every open size for 2 at least, so a mask over past and new tokens for 4."""
+"""The exporter assumes that every dynamic size is at least 2, so a mask over past and new tokens has at least 4."""
 SUFFIX = ".pt2"
 IMPORTS = "import torch"
 LOAD = '''
@@ -37,7 +37,7 @@ def missing() -> str | None:
 
 
 def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
-    """A file for each program, weights and all."""
+    """A file for each program, including its weights."""
     for program in programs(shipment, fixed=False):
         with blaming(shipment, "torch.export", _alone), quiet():
             # Sizes that are sums, and lengths after pooling, are beyond what the exporter can prove: the program checks

@@ -12,7 +12,7 @@ from nas.core.pareto import Bools, Floats
 DEPTH = 4
 THRESHOLDS = 16
 LEARNT_ON = 320
-"""The latest trials that conditions are learnt from."""
+"""Number of latest trials that conditions are learned from."""
 
 
 @dataclass(frozen=True)

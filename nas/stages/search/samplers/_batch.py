@@ -14,7 +14,7 @@ from nas.stages.search.samplers._views import Evaluated, Predictions
 
 RANDOM = 128
 HOMOGENEOUS = 24
-"""Points of a start in which parameters with the same choices have the same one: they span the range of costs."""
+"""Initial points in which parameters with the same choices have the same value: they span the range of costs."""
 LISTED = 4096
 SHORTLIST = 160
 PARENTS = 192
@@ -25,7 +25,7 @@ POPULATIONS = 3
 CAUTION = 2
 """One in this many points is chosen by one of the draws, alternately."""
 PROBES, KEPT = 8192, 1024
-"""Random points that hypervolumes are counted on, and how many of them that candidates reach are used."""
+"""Random points for estimating hypervolumes, and the number of those dominated by candidates that are used."""
 
 
 def start(pool: CandidatePool, taken: set[int], n: int, rng: np.random.Generator) -> list[int]:

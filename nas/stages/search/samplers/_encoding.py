@@ -16,9 +16,9 @@ from nas.stages.search.samplers._problem import Params
 from nas.stages.search.samplers._scales import Scale, listed
 
 ALIKE = 3
-"""So many parameters with the same choices count as a group."""
+"""Minimum number of parameters with the same choices that form a group."""
 WAVES = np.arange(2, 7)
-"""The cosines that describe a number, beside its position."""
+"""Frequencies of the cosines that describe a number, besides its position."""
 
 
 class Dimension:

@@ -12,7 +12,7 @@ from nas.stages.search.samplers._pool import CandidatePool, Indices
 
 DRAWS = 4
 FITTED = 640
-"""How many evaluations a model is fitted on: the latest."""
+"""Number of latest evaluations that a model is fitted on."""
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,13 @@ from nas.stages.search.samplers._scales import Scale
 from search_spaces.errors import InputError
 
 TOLERANCE = 1e-5
-"""How far the value of an exact objective may be from the exact one, relative to it: more than rounding to float32."""
+"""Maximum relative difference between an exact objective and its value in a trial: more than rounding to float32."""
 REMEMBERED = 4096
 """How many of the latest proposals are remembered, for trials whose ranges differ from those proposed for."""
 PER_FIT = 16
 """A batch has one trial per this many earlier trials: early trials are more informative."""
 FEW = 16
-"""With more parameters than this a fit costs more, and one trial tells less: batches have half their size at first."""
+"""With more parameters, a fit costs more and a trial is less informative: batches start at half their size."""
 
 
 class PredictorSampler(BaseSampler):

@@ -68,5 +68,5 @@ def test_padding_is_never_silent(tmp_path: Path) -> None:
     own_biases = Transformer(uneven(architecture(tmp_path / "t5", *CASES["t5"][0])), seed=0)  # in every layer
     with pytest.raises(InputError, match="x cannot be held by a stock class"):
         padded(own_biases, "x", "t5")
-    with pytest.raises(InputError, match="pad.*has no effect on onnx.*it is for: huggingface, gguf"):
+    with pytest.raises(InputError, match="pad.*has no effect on onnx.*formats that need it: huggingface, gguf"):
         ExportRequest("x", "onnx", pad=True)

@@ -52,7 +52,7 @@ def test_a_search_marks_what_rests_on_interpolated_prices(half, capsys):
     assert front and all(0 < entry.unmeasured["latency:half"] < 1 for entry in front)
     assert out.count("~") >= len(front) + 3 and "~ partly interpolated or estimated" in out
     n = len(front)
-    assert re.search(rf"latency:half of {n} of {n} architectures on the front is based on interpolated prices "
+    assert re.search(rf"latency:half of {n} of {n} architectures on the front is based on interpolated unit latencies "
                      r"\(\d+ to \d+ % of the latency\); to measure more units, run nas profile half --space runs/a "
                      r"--budget 10m", err)
     assert all(0 < float(row[COLUMN]) < 1 for row in rows())
@@ -90,7 +90,8 @@ def test_a_search_of_an_older_version_opens_and_is_marked_by_todays_profile(half
 def test_subnets_and_their_cards_are_marked(half, capsys):
     assert nas(capsys, *SEARCH)[0] == 0
     code, out, err = nas(capsys, "extract", "a", "--top", "1")
-    assert code == 0 and "~" in out and "of 1 of 1 architectures extracted is based on interpolated prices" in err
+    assert code == 0 and "~" in out
+    assert "of 1 of 1 architectures extracted is based on interpolated unit latencies" in err
     subnet = Subnet.open(str(next(Path("runs/a/subnets").glob("*/metrics.json")).parent))
     share = subnet.facts.unmeasured_share["latency:half"]
     assert 0 < share < 1
@@ -107,7 +108,7 @@ def test_notes_say_how_much_and_what_to_run(searchable):
     shares = [{"latency:one": 0.004}, {"latency:one": 0.5}, {}]
     measures = [Measure("latency", "one"), Measure("params")]
     assert [command_line(note) for note in unmeasured_notes(shares, measures, "runs/a", "here")] == [
-        "latency:one of 2 of 3 architectures here is based on interpolated prices (<1 to 50 % of the latency); to "
-        "measure more units, run nas profile one --space runs/a --budget 10m"]
+        "latency:one of 2 of 3 architectures here is based on interpolated unit latencies (<1 to 50 % of the latency); "
+        "to measure more units, run nas profile one --space runs/a --budget 10m"]
     gone = list(unmeasured_notes([{"latency:gone:decode": 1.0}], [Measure("latency", "gone", "decode")], "s", "here"))
     assert len(gone) == 1 and "there is no profile of gone here" in gone[0]

@@ -121,7 +121,8 @@ class TestQuality:
     def test_the_gain_of_probes_decides_on_the_verdict(self, capsys):
         code, out, _ = nas(capsys, *[word for word in options("a", steps=20) if word != "--no-check"])
         assert code == 0
-        gains = re.search(r"gain of 10 more steps alone: smallest (\S+) nats, largest (\S+) nats; ", out)
+        gains = re.search(r"loss reduction from 10 more steps of training alone: "
+                          r"smallest (\S+) nats, largest (\S+) nats; ", out)
         undertrained = max(map(float, gains.groups())) > 0.05
         assert ("the supernet is undertrained: train more steps" in out) == undertrained
         assert ("inherited weights are close to trained ones" in out) != undertrained
@@ -137,7 +138,7 @@ class TestQuality:
 
     def test_a_plain_training_needs_no_check(self, capsys):
         out = nas(capsys, *[word for word in options("b", strategy="largest") if word != "--no-check"])[1]
-        assert "more steps alone" not in out
+        assert "more steps of training alone" not in out
 
 
 class TestEarlierVersions:

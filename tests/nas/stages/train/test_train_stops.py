@@ -84,7 +84,7 @@ class TestStopping:
         out = started(capsys, steps=50, evaluate_every=2, patience=2)
         assert "stopped early: no better loss since step 2\n" in out
         assert "the weights are those of step 2, which had the best evaluation" in out
-        assert "1 steps had no finite gradient and were skipped" in out
+        assert "1 steps had non-finite gradients and were skipped" in out
         assert "trained for 6 steps" in out
         assert (2, "train/skipped", 1.0) in metrics("a")
         assert caplog.text == ""
