@@ -2,7 +2,7 @@
 
 Callers choose kernels and their parameters: `regression` (latency of whole models) and the sampler `predictor` of
 `nas`. scikit-learn's regressor supports neither per-row noise proportional to a fitted one nor updates of variance
-components, so it would replace a page of code by a dependency and two subclasses.
+components, so it would replace a page of code with a dependency and two subclasses.
 """
 
 from __future__ import annotations

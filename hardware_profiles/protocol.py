@@ -85,7 +85,7 @@ def rounds(workloads: Mapping[str, Run], reference: str, protocol: Protocol, emi
     Args:
         workloads: name -> what to run; the reference is one of them.
         before: rounds that were finished earlier; they count.
-        cold: each run is a process of its own that warms up and repeats for itself; it is run once for a sample.
+        cold: each run is a separate process that does its own warm-up and repetitions; it is run once per sample.
     """
     finished = list(before)
     names = due(workloads, reference, protocol, finished)

@@ -1,4 +1,4 @@
-"""An architecture is a value: frozen, canonical, JSON both ways, and named by its content."""
+"""An architecture is a value: frozen, canonical, convertible to and from JSON, and named by its content."""
 
 from __future__ import annotations
 

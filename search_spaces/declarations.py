@@ -1,9 +1,9 @@
 """Reads the declarations of a package's files without importing torch.
 
 A block is one file: its declaration and its torch module. Spaces, keys and the command line need the declaration only,
-and torch takes seconds to import. So a file's statements run here without its classes, and without imports but of the
-standard library, `search_spaces` and files of the same folder; whatever else it names is imported where it is called.
-Files of users and of other packages are simply imported.
+and torch takes seconds to import. So a file's statements run here without its classes, and without imports except those
+of the standard library, `search_spaces` and files of the same folder; whatever else it names is imported when it is
+called. Files of users and of other packages are simply imported.
 """
 
 from __future__ import annotations

@@ -263,7 +263,7 @@ class Kind:
     Args:
         name: as written in space files; unique over all installed packages.
         role: its position in a model, one of `ROLES`.
-        module: called with the named facts and all dims as keyword arguments, gives the plain
+        module: called with the named facts and all dims as keyword arguments, returns the plain
             `nn.Module`. See `supernet/blocks/README.md` for what each role's forward takes.
         dims: the parameters, in the order expressions may refer to each other.
         facts: the fields of `Facts` the module takes.

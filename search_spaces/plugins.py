@@ -1,7 +1,7 @@
 """Finds declarations of extensions: in our folders, in modules of installed packages, and in Python files of the user.
 
-A package names its modules as entry points. A file is named in the variable NAS_PLUGINS, or by `add`; several have the
-separator of paths between them. Processes that are started from here, workers of a cluster too, see the same files.
+A package names its modules as entry points. A file is named in the variable NAS_PLUGINS, or by `add`; several are
+separated like the paths in PATH. Processes that are started from here, including cluster workers, see the same files.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def add(path: str | os.PathLike[str]) -> None:
 
 
 def forget() -> None:
-    """Look for everything again where it is next needed: the variable, or what is installed, has changed."""
+    """Clear all caches, because the variable or the installed packages have changed."""
     for cache in _caches:
         cache.cache_clear()
 

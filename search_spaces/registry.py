@@ -18,7 +18,7 @@ FOLDER, GROUP = "supernet.blocks", "nas.blocks"
 
 
 def get(name: str) -> Kind:
-    """The kind of that name. Raises KeyError with what there is."""
+    """The kind of that name. Raises KeyError with the available names."""
     try:
         return registry()[name]
     except KeyError:
@@ -37,7 +37,7 @@ def registry() -> dict[str, Kind]:
 
 
 def _kind_faults(kind: Kind) -> Iterator[Fault]:
-    """Whether role, facts, dims and the module's arguments go together."""
+    """Contradictions between role, facts, dims and the module's arguments."""
     if kind.role not in ROLES:
         yield Fault(kind.name, f"has role {kind.role!r}; allowed: {', '.join(ROLES)}")
     known = [field.name for field in fields(Facts)]

@@ -26,7 +26,7 @@ class ResidualKind:
 
     Args:
         name: as written in space files; unique over all installed packages.
-        module: called with the block and, as keyword arguments, the named facts; gives the plain `nn.Module`.
+        module: called with the block and, as keyword arguments, the named facts; returns the plain `nn.Module`.
         facts: the fields of `Facts` the module takes.
         closing_norm: by the facts, whether a norm follows the last layer of a stack.
         help: one line for the reference.
@@ -46,7 +46,7 @@ class ResidualKind:
 
 
 def get(name: str) -> ResidualKind:
-    """The residual of that name. Raises KeyError with what there is."""
+    """The residual of that name. Raises KeyError with the available names."""
     try:
         return registry()[name]
     except KeyError:

@@ -76,4 +76,4 @@ class Split(Protocol):
         """The `index`-th batch of an endless order: each epoch takes every example, reshuffled by the seed."""
 
     def in_order(self, size: int, limit: int | None = None) -> Iterator[Batch]:
-        """Every example once, or a fair sample of `limit`, for evaluation; the last batch may be smaller."""
+        """Every example once, or a random sample of `limit`, for evaluation; the last batch may be smaller."""

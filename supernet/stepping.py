@@ -1,4 +1,4 @@
-"""A decoder that reads on, and the encoder before it, as functions of tensors alone: what exporters take."""
+"""A decoder with its state, and the encoder before it, as functions of tensors only, as exporters need."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ GROWN = (2, 3)
 
 @dataclass(frozen=True)
 class StateSlot:
-    """A tensor that a decoder remembers.
+    """A tensor of a decoder's state.
 
     Args:
         step: of the sub-layer it belongs to.
         place: which of that sub-layer's tensors it is.
-        axis: the one that grows with what was read; None where none does.
+        axis: the one that grows with the number of tokens; None if none does.
     """
 
     step: Step
@@ -41,7 +41,7 @@ class StateSlot:
 
     @property
     def of_source(self) -> bool:
-        """Whether it is made of the source, and never changes."""
+        """Whether it is computed from the source, and never changes."""
         return self.step.unit.role == "cross"
 
     def shape(self, batch: int, past: int, source: int) -> tuple[int, ...]:
@@ -61,7 +61,7 @@ class StateSlot:
 
 
 def state_slots(arch: Architecture) -> tuple[StateSlot, ...]:
-    """What a decoder remembers, in the order its sub-layers run.
+    """The state tensors of a decoder, in the order its sub-layers run.
 
     Raises:
         InputError: a block cannot decode token by token; it is named.
@@ -78,7 +78,7 @@ def _slots(arch: Architecture) -> Iterator[StateSlot]:
 
 
 def grown_axes(unit: Unit) -> list[int | None]:
-    """Of each tensor that a sub-layer remembers the axis that grows with what was read; None where none does."""
+    """For each state tensor of a sub-layer, the axis that grows with the number of tokens; None if none does."""
     shapes = (state_shapes(unit, 1, past) for past in GROWN)
     return [next((axis for axis, (a, b) in enumerate(zip(two, three)) if a != b), None) for two, three in zip(*shapes)]
 
@@ -107,24 +107,24 @@ class DecoderStep(nn.Module):
 
     @property
     def past(self) -> list[StateSlot]:
-        """What changes with every token."""
+        """The state that changes with every token."""
         return [slot for slot in self.slots if not slot.of_source]
 
     @property
     def source(self) -> list[StateSlot]:
-        """What was made of the source."""
+        """The state computed from the source."""
         return [slot for slot in self.slots if slot.of_source]
 
     @property
     def input_names(self) -> list[str]:
-        """Of its inputs, in order."""
+        """Names of its inputs, in order."""
         masks = ["encoder_attention_mask"] if self.arch.family == "seq2seq" else []
         return ["input_ids", "attention_mask", "position_ids", *(f"past.{i}" for i in range(len(self.past))), *masks,
                 *(f"source.{i}" for i in range(len(self.source)))]
 
     @property
     def output_names(self) -> list[str]:
-        """Of its outputs, in order."""
+        """Names of its outputs, in order."""
         return ["logits", *(f"present.{i}" for i in range(len(self.past)))]
 
     def forward(self, tokens: Tensor, mask: Tensor, position: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -152,7 +152,7 @@ class DecoderStep(nn.Module):
         return tensor.narrow(slot.axis, tensor.shape[slot.axis] - most, most)
 
     def example(self, batch: int, n: int, past: int, source: int) -> tuple[Tensor, ...]:
-        """Inputs of these sizes; everything is real."""
+        """Inputs of these sizes; nothing is masked."""
         position = torch.arange(past, past + n).expand(batch, n).contiguous()
         masks = [torch.ones(batch, source, dtype=torch.long)] if self.arch.family == "seq2seq" else []
         states, remembered = ([torch.randn(slot.shape(batch, past, source)) for slot in slots]
@@ -161,16 +161,16 @@ class DecoderStep(nn.Module):
                 *states, *masks, *remembered)
 
     def bounds(self) -> dict[int, int]:
-        """By their place, what inputs that are no tokens have to be less than: masks and positions."""
+        """Exclusive upper bounds of inputs other than tokens (masks and positions), by index."""
         masks = {3 + len(self.past): 2} if self.arch.family == "seq2seq" else {}
         return {1: 2, 2: self.arch.context, **masks}
 
     def traced(self) -> tuple[Tensor, ...]:
-        """Inputs to trace it with, where sizes stay open: all of them differ, and none is 1."""
+        """Inputs to trace it with if sizes are dynamic: all of them differ, and none is 1."""
         return self.example(2, 3, 4, 5)
 
     def open_axes(self) -> dict[str, Any]:
-        """The sizes that stay open, as torch's exporters take them."""
+        """The dynamic sizes, as torch's exporters take them."""
         batch, n = Dim("batch", min=1, max=MOST_ROWS), Dim("length", min=1, max=self.arch.context)
         longest = self.arch.context + GROWN[1]
         source = Dim("source", min=1, max=longest)
@@ -186,7 +186,7 @@ class DecoderStep(nn.Module):
 
 
 class SourceStep(nn.Module):
-    """An encoder that gives what the decoder's sub-layers remember of a source: the last inputs of `DecoderStep`."""
+    """An encoder that returns the states of the decoder's sub-layers for a source: the last inputs of `DecoderStep`."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()

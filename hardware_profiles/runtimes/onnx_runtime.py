@@ -125,8 +125,8 @@ def write(module: Any, inputs: Any, path: str, precision: str, sizes: dict[str, 
     """As `compile`; by default its shapes are those of the inputs.
 
     Args:
-        sizes: of axes that `naming` leaves open, for counting what is not quantised.
-        naming: of `torch.onnx.export`: names of inputs, outputs and open axes, and the opset.
+        sizes: of dynamic axes in `naming`, for counting what is not quantised.
+        naming: of `torch.onnx.export`: names of inputs, outputs and dynamic axes, and the opset.
     """
     part = f"{path}.part"
     try:
@@ -214,7 +214,7 @@ def _quantise(model: Any, path: str, sizes: dict[str, int]) -> dict[str, float]:
 
 
 def _macs(model: Any, sizes: dict[str, int]) -> dict[str, float]:
-    """Name of every matrix product -> its multiply-adds, where open axes have these sizes."""
+    """Name of every matrix product -> its multiply-adds, where dynamic axes have these sizes."""
     import math
 
     import onnx

@@ -1,7 +1,7 @@
 """ExecuTorch with the XNNPACK delegate, as it runs on phones and small computers.
 
 `compile` traces the module with the operators of `_lowering`, folds what depends on weights alone, and lowers it; int8
-quantises linear maps, weights per channel and inputs as they come, and the rows of tables that are looked up.
+quantises linear maps (weights per channel, inputs dynamically) and the rows of embedding tables.
 `not_delegated` is the share of the work outside of XNNPACK: multiply-adds of matrix products and convolutions, and
 elements written by every other operator but views. `not_quantised` is the share of the multiply-adds that int8 leaves
 in fp32.

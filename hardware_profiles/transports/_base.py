@@ -133,7 +133,7 @@ class Job:
 
 
 class Base(ABC):
-    """A way to one device.
+    """Access to one device.
 
     `MEMORY` says whether jobs with `memory_of` can be run, `HERE` whether the device is this machine.
     """

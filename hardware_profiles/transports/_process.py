@@ -40,7 +40,7 @@ class Ended:
 def stream(command: Sequence[str], take: Callable[[str], None], stop: Stop, cwd: Path | None = None) -> Ended:
     """Run a command, hand over each whole line of its output, and keep it alive with lines on its standard input.
 
-    An incomplete last line is dropped. In any case, also after an exception of `take`, the standard input of the
+    An incomplete last line is dropped. In any case, even after an exception of `take`, the standard input of the
     process is closed and it exits.
     """
     process = subprocess.Popen(list(command), cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE,  # noqa: S603

@@ -152,7 +152,7 @@ class Importer:
 
     Args:
         name: of the family.
-        model_types: by the `model_type` of a config, what to call it for a reader.
+        model_types: by the `model_type` of a config, its display name.
         read: a config, the names of the checkpoint's tensors and the wishes -> the model. Raises InputError that names
             an unsupported field.
         write: an architecture and a `model_type` -> a config whose `read` may give the architecture again; the caller

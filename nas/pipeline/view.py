@@ -81,7 +81,7 @@ def plan_table(plan: PipelinePlan) -> RenderableType:
 
 
 def done_table(done: Done) -> RenderableType:
-    """What a pipeline made and how long its stages took, for a reader."""
+    """A table of the models that a pipeline made, and the duration of its stages."""
     stages = table("stage", "took", right=("took",))
     for name, seconds in (*done.took, ("all", sum(seconds for _, seconds in done.took))):
         stages.add_row(name, shown_time(seconds) or "already done")

@@ -19,7 +19,7 @@ REQUIRED = ("name", "help", "family", "title", "first_space", "roles", "metrics"
 
 
 def get(name: str) -> Task:
-    """The task of that name. Raises InputError with what there is."""
+    """The task of that name. Raises InputError with the available names."""
     try:
         return _registry()[name]
     except KeyError:

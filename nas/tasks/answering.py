@@ -40,7 +40,7 @@ class TrainedModel:
 
 @dataclass(frozen=True)
 class Answer(ABC):
-    """What a model says of a text; a subclass has more fields, which a JSON document lists."""
+    """The prediction of a model for a text; a subclass has more fields, which JSON output contains."""
 
     text: str
 

@@ -235,7 +235,7 @@ class Task(ABC):
         """Lines of Python for the model card: run a `model` with its `tokenizer` once; torch and json are imported."""
 
     def answer(self, trained: TrainedModel, text: str, ids: list[int]) -> Answer:
-        """What a model says of a text, whose tokens are given. Raises InputError."""
+        """The prediction of a model for a text, whose tokens are given. Raises InputError."""
         raise InputError(trained.where, f"is a model for the task {self.name}; use {Command(self.command)}")
 
     # Optional overrides.

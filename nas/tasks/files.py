@@ -135,7 +135,7 @@ def cell(where: str, record: Any, column: str) -> str:
     """The value of a column as text; `a.b` reads inside nested records.
 
     Raises:
-        InputError: there is no such column, or it holds no text or number.
+        InputError: there is no such column, or its value is neither text nor a number.
     """
     value = record
     for name in [column] if isinstance(record, dict) and column in record else column.split("."):

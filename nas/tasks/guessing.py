@@ -120,7 +120,7 @@ def _partner(path: str) -> Row:
 
 
 def _parallel(first: str, second: str, sure: bool = True) -> Guess:
-    """Two files in step, the source first; either may be the source where the user named only their folder."""
+    """Two parallel files, the source first; either may be the source if the user named only their folder."""
     encoding = next((name for name in map(_encoding, (first, second)) if name != "utf-8"), "utf-8")
     sides = [lines_of(read_text(path, encoding)) for path in (first, second)]
     if len(sides[0]) != len(sides[1]):
@@ -269,7 +269,7 @@ def _table(text: str, path: str, data: dict[str, str]) -> Guess | None:
 
 
 def _rows(text: str, delimiter: str) -> list[Row]:
-    """The first rows; quotes are ordinary characters beside tabs, as in the files of GLUE."""
+    """The first rows; in TSV, quotes are ordinary characters, as in the files of GLUE."""
     if delimiter == "\t":
         return [tuple(line.split("\t")) for line in lines_of(text)[:ROWS] if line.strip()]
     rows: list[Row] = []
@@ -292,7 +292,7 @@ def _of_table(kind: str, rows: list[Row], data: dict[str, str]) -> Guess:
 
 
 def _is_header(first: Row, rest: Sequence[Row]) -> bool:
-    """Names are short, different, no numbers, and no values of their columns."""
+    """Column names are short, distinct and not numbers, and do not occur as values of their columns."""
     if len(set(first)) < len(first) or any(not name or len(name) > 40 or _is_number(name) for name in first):
         return False
     return not any(name in {row[i].strip() for row in rest} for i, name in enumerate(first))

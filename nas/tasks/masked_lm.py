@@ -53,7 +53,7 @@ class MaskedLanguageModelling(LanguageModelling):
     from_loss = {"loss": float}
 
     def check(self, space: SearchSpace) -> None:
-        """Raises InputError unless the heads of the space give logits of words."""
+        """Raises InputError unless the heads of the space return token logits."""
         super().check(space)
         other = next((kind for kind in space.head.dims if not kinds.get(kind).over_words), None)
         if other is not None:
@@ -126,7 +126,7 @@ class Filled(Answer):
 
 
 class MaskedSplit:
-    """Windows of a stream, some of whose tokens are masked: others in every batch, always the same for evaluation."""
+    """Windows of a stream, with some tokens masked: different ones in every batch, always the same for evaluation."""
 
     def __init__(self, windows: PackedSplit, marks: Marks) -> None:
         self.windows, self.marks = windows, marks

@@ -127,7 +127,7 @@ def _numbers(rows: list[Row]) -> NDArray[np.float64]:
 
 
 def _correlation(of: Callable[..., Any], predicted: NDArray[Any], wanted: NDArray[Any]) -> float:
-    """0 where it is not defined: a model that says the same of every text knows nothing."""
+    """0 where it is undefined: for a model that predicts the same number for every text."""
     if len(predicted) < 2 or np.ptp(predicted) == 0 or np.ptp(wanted) == 0 or not np.isfinite(predicted).all():
         return 0.0
     return float(of(predicted, wanted).statistic)

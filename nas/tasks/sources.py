@@ -1,4 +1,4 @@
-"""From options to rows: which files to read, and how a missing split is taken off the training rows."""
+"""From options to rows: which files to read, and how a missing split is taken from the training rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The splits that training and evaluation read: one packed stream, or rows padded in buckets of like length."""
+"""The splits that training and evaluation read: one packed stream, or rows padded in buckets of similar length."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Ragged(NamedTuple):
 
 
 class BucketedSplit:
-    """Examples of different lengths; batches of training hold rows of like length, so that little is padding.
+    """Examples of different lengths; training batches contain rows of similar length, so that little is padding.
 
     Args:
         tokens: what the model reads, of each example.
@@ -149,7 +149,7 @@ class BucketedSplit:
 
 
 def in_batches(n: int, size: int, limit: int | None) -> Iterator[Ints]:
-    """n places, or a fair sample of `limit`, always the same one and part of every larger one; in their order."""
+    """n indices, or a random sample of `limit`, always the same one and part of every larger one; ascending."""
     places = np.arange(n) if limit is None or limit >= n else np.sort(_rng(0, 0).permutation(n)[:limit])
     for first in range(0, len(places), size):
         yield places[first : first + size]

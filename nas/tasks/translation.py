@@ -27,7 +27,7 @@ from supernet.batch import Batch, Split
 
 
 class Translation(Task):
-    """Rows are a source and a target sentence; both are cut into the same pieces."""
+    """Rows are a source and a target sentence, with a common vocabulary."""
 
     name = "translation"
     help = "translate a source sentence"
@@ -63,7 +63,7 @@ class Translation(Task):
         return number_pairs(size, options.extras.get("direction", "de-en"), seed)
 
     def cleaned(self, rows: list[Row], split: str, notes: list[str]) -> list[Row]:
-        """The pairs without an empty side."""
+        """The pairs without an empty source or target."""
         stripped: list[Row] = [(source.strip(), target.strip()) for source, target in rows]
         whole = [row for row in stripped if all(row)]
         if not whole:
@@ -112,7 +112,7 @@ class Translation(Task):
     @torch.no_grad()
     def evaluate(self, logits: Callable[[Batch], Tensor], prepared: Prepared, split: str, *, size: int,
                  limit: int | None, full: bool, watch: Watch = unwatched) -> dict[str, float]:
-        """Loss in nats and the accuracy of single tokens after the right ones before them.
+        """Loss in nats and token accuracy, given the correct previous tokens (teacher forcing).
 
         With `full`, generation is scored: BLEU (0 to 100, of decoded texts) and the fraction of exact matches.
         """

@@ -37,7 +37,7 @@ class _Works(Progress):
     """Bars with their figures next to them, or below in a narrow terminal; nothing is truncated."""
 
     def make_tasks_table(self, tasks: Iterable[Task]) -> Table:
-        """All works, one below the other."""
+        """All tasks, one below the other."""
         works = list(tasks)
         beside = super().make_tasks_table(works)
         if not works:  # Rich is not set up yet
@@ -80,7 +80,7 @@ class WorkBar:
         self._printed = monotonic()
 
     def add(self, what: str, total: float, done: int = 0) -> BarTask:
-        """One more work."""
+        """Add a task."""
         return BarTask(self, self.progress.add_task(what, total=total, completed=done, figures=""))
 
     def line(self) -> None:

@@ -1,4 +1,4 @@
-"""Subnets of random architectures with random weights, as small as can be: what exports are tried on."""
+"""Subnets of random architectures with random weights, as small as possible, for testing exports."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class TaskContract(ABC):
 
     @abstractmethod
     def data(self, folder: Path) -> dict[str, str]:
-        """Write a training file of about 60 rows to the folder; gives the data options that name it.
+        """Write a training file of about 60 rows to the folder; returns the data options that name it.
 
         Its rows can be made with `sentence`: one of its words has to be fox.
         """

@@ -47,7 +47,7 @@ def working_in(folder: Path) -> list[int]:
 
 
 def soon(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
-    """Whether something holds within some seconds."""
+    """Whether a condition holds within a few seconds."""
     until = time.monotonic() + seconds
     while not condition() and time.monotonic() < until:
         time.sleep(0.05)

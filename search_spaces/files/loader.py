@@ -72,8 +72,8 @@ _STAND_INS = {"schema_version": 1, "name": "unnamed", "vocab_size": 1000, "conte
 def _more_faults(data: dict[Any, Any], error: ValidationError, where: str) -> tuple[Fault, ...]:
     """Further faults besides the keys just reported, so that one report contains all of them."""
     rest = copy.deepcopy(data)
-    for _ in range(3):  # taking out a key can leave the table around it wrong
-        for item in reversed(error.errors()):  # from the back: taking out an entry moves those behind it
+    for _ in range(3):  # deleting a key can make the table around it invalid
+        for item in reversed(error.errors()):  # from the back: deleting an entry moves those after it
             path = _path(rest, item["loc"])
             _take_out(rest, path[:-1] if item["type"] == "missing" and len(path) > 1 else path)
         try:

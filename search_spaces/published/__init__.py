@@ -1,1 +1,1 @@
-"""Published models as architectures, with the figures their publications print."""
+"""Published models as architectures, with their published figures."""

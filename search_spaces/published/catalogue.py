@@ -1,4 +1,4 @@
-"""The catalogue of published models: each name is one architecture, each number is what a publication prints."""
+"""The catalogue of published models: each name is one architecture, each number a published figure."""
 
 from __future__ import annotations
 

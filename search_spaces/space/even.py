@@ -1,8 +1,8 @@
-"""Genotypes whose kinds are drawn evenly, so that a supernet trains all of them alike.
+"""Genotypes whose kinds are drawn evenly, so that a supernet trains all of them equally.
 
-A genotype drawn uniformly is not even over what it decodes to: settings without effect make one kind another
-(long-short range attention in which every channel attends *is* attention), so some kinds are rare, and the largest of
-some is always another kind.
+A genotype drawn uniformly is not even over what it decodes to: some settings turn one kind into another (long-short
+range attention in which every channel attends *is* attention), so some kinds are rare, and the largest of some is
+always another kind.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ SHARED_PARTS = {"none": (), "attention": ("mixer",), "ffn": ("ffn",), "all": ("m
 
 
 def _is_count(text: str) -> bool:
-    """Whether a text is a whole number of at most nine digits; `isdigit` alone takes a superscript for one."""
+    """Whether a text is a whole number of at most nine digits; `isdigit` alone also accepts superscripts."""
     return text.isdecimal() and len(text) <= 9
 
 

@@ -21,7 +21,7 @@ class AdaptiveDextraLookup(nn.Module):
     """ids -> the table and linear map of the word's band -> DExTra to the model's width, plus positions.
 
     Args:
-        sides: 2 gives target tokens a DExTra unit of their own behind the same tables.
+        sides: 2 gives target tokens their own DExTra unit after the same tables.
     """
 
     def __init__(self, *, width: int, vocab_size: int, context: int, positions: str, sides: int, rank: int, scale: bool,

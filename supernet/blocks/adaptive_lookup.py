@@ -30,12 +30,12 @@ NARROWEST = Rule(("rank", "bands", "factor"), lambda rank, bands, factor: rank /
 
 
 def canonical_bands(dims: dict[str, Value]) -> dict[str, Value]:
-    """Two bands do not grow."""
+    """With two bands, the growth has no effect."""
     return {**dims, "growth": 3.0} if dims["bands"] == 2 else dims
 
 
 def describe_tables(dims: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """The fact `tables` of heads behind an embedding with `BAND_DIMS` and a rank."""
+    """The fact `tables` of heads after an embedding with `BAND_DIMS` and a rank."""
     return describe_bands(facts["vocab_size"], dims["rank"], dims["bands"], dims["first"], dims["growth"],
                           dims["factor"])
 

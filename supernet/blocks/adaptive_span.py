@@ -1,4 +1,4 @@
-"""Adaptive attention span: every head learns how far it looks, up to a span that the architecture chooses."""
+"""Adaptive attention span: every head learns how far it attends, up to a span that the architecture sets."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class AverageMixing(nn.Module):
         return ((batch, self.width),)
 
     def layouts(self) -> dict[str, Layout]:
-        """The token and the mean, and their gates, are stored apart."""
+        """The token and the mean, and their gates, are stored separately."""
         width = self.width
         return {"gates.weight": Layout((2, width, 2, width), inputs=(2, 3)), "gates.bias": Layout((2, width)),
                 "leave.weight": Layout(gain=RESIDUAL_GAIN)}

@@ -17,9 +17,9 @@ from supernet.layout import Layout
 
 
 class BigBird(SelfHeads):
-    """Every block of tokens looks at itself, its neighbours, the first `n_global` blocks and `n_random` others.
+    """Every block of tokens attends to itself, its neighbours, the first `n_global` blocks and `n_random` others.
 
-    The first blocks look at all tokens. Which blocks are random is drawn once and stored, as numbers between 0 and 1
+    The first blocks attend to all tokens. The random blocks are drawn once and stored, as numbers between 0 and 1
     (by the normal distribution function) that stand for a place in a sequence of any length.
     """
 
@@ -50,7 +50,7 @@ class BigBird(SelfHeads):
         return self.merged(y)
 
     def _blocks(self, n: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """(count, seen) which blocks each block looks at, and whether that one exists and was not listed before."""
+        """(count, seen) which blocks each block attends to, and whether that one exists and was not listed before."""
         count, full = count_chunks(n, self.block), (n + self.block - 1) // self.block
         own = torch.arange(count, device=device)[:, None]
         seen = [own - 1, own, own + 1]

@@ -1,4 +1,4 @@
-"""Heads that look at the whole sequence: class logits or one number, or the pooled features alone."""
+"""Heads for the whole sequence: class logits or one number, or the pooled features alone."""
 
 from __future__ import annotations
 

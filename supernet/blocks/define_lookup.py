@@ -15,7 +15,7 @@ from supernet.layout import Layout
 
 
 class GroupTransform(GroupLinear):
-    """A linear map of each group for itself, LayerNorm in a group, GELU; groups stay in their places."""
+    """A separate linear map per group, LayerNorm within a group, GELU; groups stay in their places."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, n, groups, sum(segments)) -> (batch, n, groups * group_dim)."""

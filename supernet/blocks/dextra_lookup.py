@@ -19,7 +19,7 @@ class DextraLookup(nn.Module):
     """ids -> table of `rank` -> DExTra to the model's width, plus positions.
 
     Args:
-        sides: 2 gives target tokens a DExTra unit of their own behind the same table, as released.
+        sides: 2 gives target tokens their own DExTra unit after the same table, as in the released code.
     """
 
     def __init__(self, *, width: int, vocab_size: int, context: int, positions: str, sides: int, rank: int, scale: bool,

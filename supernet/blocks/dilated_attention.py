@@ -12,7 +12,7 @@ from supernet.layers.windows import banded
 
 
 class DilatedAttention(SelfHeads):
-    """Every token looks at `reach` tokens on each side that are `dilation` apart, in a decoder at those before it."""
+    """Every token attends to `reach` tokens on each side, `dilation` apart; in a decoder, to those before it."""
 
     def __init__(self, *, width: int, causal: bool, positions: str, context: int, bias: bool, n_heads: int,
                  head_dim: int, reach: int, dilation: int) -> None:

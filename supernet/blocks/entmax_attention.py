@@ -43,7 +43,7 @@ def entmax(scores: Tensor, excess: Tensor) -> Tensor:
 
 
 class EntmaxAttention(SelfHeads):
-    """Every token looks at the tokens that matter: weights below a threshold are exactly zero."""
+    """Every token attends to the tokens that matter: weights below a threshold are exactly zero."""
 
     def __init__(self, *, width: int, causal: bool, positions: str, context: int, bias: bool, n_heads: int,
                  head_dim: int) -> None:

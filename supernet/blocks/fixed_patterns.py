@@ -1,4 +1,4 @@
-"""Fixed attention patterns: up to eight heads that look at given positions, and learned heads beside them."""
+"""Fixed attention patterns: up to eight heads that attend to given positions, and learned heads besides them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hash embeddings: words share the rows of a small table, each by a mixture of its own."""
+"""Hash embeddings: words share the rows of a small table, each with its own mixture."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from supernet.layers.kernel_attention import KernelHeads
 
 
 class LinearAttention(KernelHeads):
-    """Every token looks at all it may see, by weights that are products of positive features."""
+    """Every token attends to all visible tokens, with weights that are products of positive features."""
 
     @property
     def n_features(self) -> int:  # type: ignore[override]

@@ -15,7 +15,7 @@ from supernet.layers.self_heads import SelfHeads
 
 
 class Linformer(SelfHeads):
-    """Every token looks at `rank` weighted sums of all keys and values; one map for both where `shared`."""
+    """Every token attends to `rank` weighted sums of all keys and values; one map for both where `shared`."""
 
     def __init__(self, *, width: int, causal: bool, positions: str, context: int, bias: bool, n_heads: int,
                  head_dim: int, rank: int, shared: bool) -> None:

@@ -14,9 +14,9 @@ from supernet.layout import Layout
 
 
 class LocalAttention(SelfHeads):
-    """Every token looks at its `reach` neighbours on each side, in a decoder at those before it.
+    """Every token attends to its `reach` neighbours on each side; in a decoder, to those before it.
 
-    The first `n_global` tokens look at all tokens, by maps of their own, and all tokens look at them.
+    The first `n_global` tokens attend to all tokens, with their own maps, and all tokens attend to them.
     """
 
     def __init__(self, *, width: int, causal: bool, positions: str, context: int, bias: bool, n_heads: int,

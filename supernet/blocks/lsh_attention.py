@@ -18,10 +18,10 @@ LAST_RESORT = -1e4
 
 
 class LSHAttention(SelfHeads):
-    """Every token looks at the `chunk` tokens of its bucket that are nearest on each side, or before it.
+    """Every token attends to the `chunk` tokens of its bucket that are nearest on each side, or before it.
 
     The bucket is the largest of [x R, -x R] for random directions R. Tokens are sorted by bucket and position, and each
-    chunk of the sorted sequence looks at itself and its neighbours. A token's window in its bucket does not depend on
+    chunk of the sorted sequence attends to itself and its neighbours. A token's window in its bucket does not depend on
     where chunks begin, so what follows a token cannot change what it sees. Rounds with other directions are averaged by
     the sums of their exponentials.
     """
@@ -68,7 +68,7 @@ class LSHAttention(SelfHeads):
         return joined(y, n), joined(logs, n)
 
     def _continued(self, q: Tensor, k: Tensor, v: Tensor, buckets: Tensor, state: State) -> Tensor:
-        """The same for the newest tokens: the last `chunk` tokens of the bucket, counted from behind."""
+        """The same for the newest tokens: the last `chunk` tokens of the bucket, counted from the end."""
         new = buckets.transpose(2, 3).to(k.dtype)
         (k, v, numbers), state.tensors = appended(state.tensors, (k, v, new))
         behind = distances(q.shape[2], k.shape[2], q.device)

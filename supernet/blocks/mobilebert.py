@@ -52,14 +52,14 @@ class MobileBertLayer(nn.Module):
         return self.attend.state_shapes(batch, past)
 
     def layouts(self) -> dict[str, Layout]:
-        """Maps of inputs that differ share nothing."""
+        """Maps of different inputs share no weights."""
         layouts = {f"attend.{name}.weight": Layout(layout.shape, bank=self.source)
                  for name, layout in ((name, self.attend.layouts()[f"{name}.weight"]) for name in ("q", "k", "v"))}
         return {**layouts, "leave.weight": Layout(gain=RESIDUAL_GAIN)}
 
 
 class SplitMultiHead(MultiHead):
-    """Attention whose keys and values are made of different inputs, given side by side."""
+    """Attention whose keys and values are computed from different inputs, which are concatenated."""
 
     def __init__(self, *, value_dim: int, **settings: Any) -> None:
         super().__init__(**settings)

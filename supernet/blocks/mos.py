@@ -1,4 +1,4 @@
-"""Mixture of softmaxes: several distributions over the words, and how much each counts here."""
+"""Mixture of softmaxes: several distributions over the vocabulary, with weights that depend on the token."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MixtureOfSoftmaxes(nn.Module):
         latent = torch.tanh(self.latent(x)).unflatten(-1, self.shape)
         logits = F.linear(latent, tied["table.weight"]) if self.words is None else self.words(latent)
         mixed = torch.logsumexp(logits.float().log_softmax(-1) + prior[..., None], dim=-2)
-        return mixed.clone()  # a loss may write into what a head gives, and the backward pass needs the sum itself
+        return mixed.clone()  # a loss may overwrite the output of a head, and the backward pass needs the sum itself
 
     def tied_shapes(self) -> dict[str, tuple[int, ...]]:
         return {"table.weight": self.table} if self.words is None else {}

@@ -46,7 +46,7 @@ class UpSample(nn.Module):
 
 
 class Skip(nn.Module):
-    """Nothing."""
+    """Does nothing."""
 
     def forward(self, x: Tensor, call: Call) -> tuple[Tensor, Call]:
         return x, call

@@ -46,7 +46,7 @@ class ShortConvolution(nn.Module):
         return {"taps": Product.NONE}
 
     def layouts(self) -> dict[str, Layout]:
-        """Shorter kernels are the middle (or, causal, the end) of longer ones; the three maps are stored apart."""
+        """Shorter kernels are the middle (or, causal, the end) of longer ones; the three maps are stored separately."""
         near = "suffix" if self.causal else "center"
         return {
             "enter.weight": Layout((3, self.width, self.width)),

@@ -1,4 +1,4 @@
-"""Sinkhorn attention: every block of tokens looks at itself and at a block that a learned sorting puts beside it."""
+"""Sinkhorn attention: every block of tokens attends to itself and to a block that is matched by learned sorting."""
 
 from __future__ import annotations
 

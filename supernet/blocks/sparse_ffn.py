@@ -20,7 +20,7 @@ TEMPERATURE, HARD = 0.1, 0.3
 class SparseFeedForward(nn.Module):
     """relu(x W) W2 in which every `block` inner channels keep only the one that the controller scores highest.
 
-    A training mixes the channels of a block by a softmax with Gumbel noise. Skipping the other channels saves time for
+    Training mixes the channels of a block by a softmax with Gumbel noise. Skipping the other channels saves time for
     one token; several tokens need most channels, and are computed densely.
     """
 
@@ -60,7 +60,7 @@ class SparseFeedForward(nn.Module):
         return {"down": Product.MATMUL, "narrow.weight": Product.NONE, "score.weight": Product.NONE}
 
     def layouts(self) -> dict[str, Layout]:
-        """Blocks and their sizes are elastic each for itself, so the store keeps them apart."""
+        """The number of blocks and their size are elastic independently, so they are separate axes in the store."""
         shape = (self.down.shape[0] // self.block, self.block)
         return {"score.weight": Layout((*shape, self.score.in_features)),
                 "up.weight": Layout((*shape, self.up.in_features)), "up.bias": Layout(shape),

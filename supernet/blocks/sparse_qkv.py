@@ -1,4 +1,4 @@
-"""Terraformer's attention: queries, keys and values of a multiplicative layer and small maps of its modules."""
+"""Terraformer's attention: a multiplicative layer and small maps of its modules compute queries, keys and values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Multiplicative(nn.Module):
 
 
 class ModuleMap(nn.Module):
-    """A linear map of each module for itself: a convolution of the paper, over one token."""
+    """A separate linear map per module: the paper's convolution, over one token."""
 
     def __init__(self, modules: int, size: int, bias: bool) -> None:
         super().__init__()

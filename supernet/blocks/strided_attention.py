@@ -14,7 +14,7 @@ from supernet.layers.windows import banded, gathered, spread
 
 
 class StridedAttention(SelfHeads):
-    """Heads 0, 2, ... look at the `stride` nearest tokens (on each side, or before); heads 1, 3, ... at all tokens
+    """Heads 0, 2, ... attend to the `stride` nearest tokens (on each side, or before); heads 1, 3, ... to all tokens
     whose distance is a multiple of `stride`."""
 
     def __init__(self, *, width: int, causal: bool, positions: str, context: int, bias: bool, n_heads: int,

@@ -1,4 +1,4 @@
-"""Synthesizer: attention weights that no product of queries and keys gives, alone or mixed with one that does."""
+"""Synthesizer: attention scores that are not products of queries and keys, alone or mixed with such products."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Synthesizer(SelfHeads):
         return grouped | dict.fromkeys(("table", "rows", "columns"), Product.NONE)
 
     def layouts(self) -> dict[str, Layout]:
-        """Tables are stored apart where they are learned and where they are fixed."""
+        """Learned and fixed tables are stored separately."""
         own = dict.fromkeys(("hidden", "out", "coarse", "fine"), Layout(inputs=(1,)))
         own |= {"table": Layout(bank=self.sources[0], init=1.0),
                 "mixture": Layout(init="zeros", bank="" if len(self.sources) == 1 else "both")}

@@ -60,7 +60,7 @@ def _rows(module: nn.Module, arch: Architecture) -> Tensor:
 
 
 def _head(arch: Architecture, model: Transformer) -> tuple[BlockConfig, dict[str, Tensor]]:
-    """The head behind a cached embedding, and its tensors."""
+    """The head after a cached embedding, and its tensors."""
     own = {name: tensor for name, tensor in model.state_dict().items() if name.startswith("head.")}
     if not kinds.get(arch.head.kind).ties:
         return arch.head, own

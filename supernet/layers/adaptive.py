@@ -39,12 +39,12 @@ class BandedTable(nn.Module):
         return embedded
 
     def layouts(self) -> dict[str, Layout]:
-        """Bands of other words share nothing."""
+        """Bands with different words share no weights."""
         return banded_layouts(self.sizes, {"words": TABLE_STD, "map": "auto"})
 
 
 def banded_layouts(sizes: Sequence[tuple[int, int]], inits: dict[str, float | str]) -> dict[str, Layout]:
-    """The layouts of weights that each band has for itself, by what their names begin with."""
+    """The layouts of weights that each band has separately, by the prefix of their names."""
     layouts: dict[str, Layout] = {}
     first = 0
     for i, (rows, _) in enumerate(sizes):

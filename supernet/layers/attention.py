@@ -64,8 +64,8 @@ class HeadMaps(nn.Module):
     """The maps of attention: queries, keys and values of every head, and the output.
 
     Args:
-        query_dim: width of what asks.
-        memory_dim: width of what is attended to.
+        query_dim: width of the input of queries.
+        memory_dim: width of the input of keys and values.
         out_dim: width of the result.
         causal: whether position i sees only positions <= i.
         rotary_length: the longest sequence where positions are rotary, else 0.
@@ -113,12 +113,12 @@ class HeadMaps(nn.Module):
         return (k if self.rotary is None else rotate(k, self.rotary.values, position)), v
 
     def merged(self, y: Tensor) -> Tensor:
-        """The output (batch, n, out_dim) of what the heads give (batch, n_heads, n, head_dim)."""
+        """The output (batch, n, out_dim) from the results of the heads (batch, n_heads, n, head_dim)."""
         out: Tensor = self.o(y.transpose(1, 2).flatten(2))
         return out
 
     def _inputs(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """What keys and values are made of."""
+        """The input of keys and values."""
         return memory, memory
 
     def _heads(self, x: Tensor, n_heads: int) -> Tensor:
@@ -230,9 +230,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None = None, dropo
 
 
 def _causal(allowed: Tensor | None, n: int, m: int, device: torch.device) -> Tensor:
-    """What causal attention may look at, of what is allowed.
+    """The causal part of what is allowed.
 
-    Padding before a text sees itself, so that no row of the softmax is empty: runtimes give no number there.
+    Padding before a text sees itself, so that no row of the softmax is empty: runtimes return NaN there.
     """
     past = past_mask(n, m, device)
     return past if allowed is None else allowed & past | past_mask(n, m, device, only=True)

@@ -39,7 +39,7 @@ class NoNorm(nn.Module):
 
 
 def make_norm(name: str, width: int, norm_eps: float = 0.0) -> nn.Module:
-    """The norm module of that name over `width` channels; 0 is the norm's usual eps."""
+    """The norm module of that name over `width` channels; 0 is the norm's default eps."""
     if name == "layernorm":
         return LayerNorm(width, eps=norm_eps or NORM_EPS[name])
     return RMSNorm(width, eps=norm_eps or NORM_EPS[name]) if name == "rmsnorm" else NoNorm(width)

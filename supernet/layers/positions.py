@@ -1,4 +1,4 @@
-"""Positions that are added to embeddings: learned, or sinusoids that are stored nowhere."""
+"""Positions that are added to embeddings: learned, or sinusoids, which are not stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from supernet.layout import Layout
 
 
 class AddedPositions(nn.Module):
-    """x -> x plus what its positions stand for; rotary positions and none add nothing.
+    """x -> x plus the vectors of its positions; rotary positions and none add nothing.
 
     Args:
         positions: as an architecture names them.

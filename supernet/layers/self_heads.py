@@ -32,7 +32,7 @@ def real_tokens(x: Tensor, mask: Tensor | None) -> Tensor:
 
 def appended(held: tuple[Tensor, ...], new: tuple[Tensor, ...],
              most: int | None = None) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Tensors (batch, heads, tokens, ...) with those of new tokens behind, and what to keep: all or the last `most`."""
+    """Tensors (batch, heads, tokens, ...) with those of new tokens appended, and those kept: all or the last `most`."""
     joined = tuple(torch.cat(pair, dim=2) for pair in zip(held, new))
     return joined, joined if most is None else tuple(keys[:, :, max(keys.shape[2] - most, 0) :] for keys in joined)
 
@@ -53,7 +53,7 @@ def attend_on(q: Tensor, k: Tensor, v: Tensor, state: State, mask: Tensor | None
 def real_keys(allowed: Tensor, behind: Tensor, mask: Tensor | None) -> Tensor:
     """What queries may see of the last m keys, where some tokens are not real: (n, m), or (batch, 1, n, m).
 
-    A token sees itself in any case, so that none sees nothing.
+    A token always sees itself, so that every token sees at least one.
     """
     if mask is None:
         return allowed

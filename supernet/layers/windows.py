@@ -1,7 +1,7 @@
 """Attention to neighbours, computed chunk by chunk: time and memory grow with the length, not with its square.
 
-Lengths may be symbolic (exporters keep them open), so nothing here asks whether a length divides another: sequences
-are padded by a fixed number of tokens, and indices pick the chunks.
+Lengths may be symbolic (exporters keep them dynamic), so nothing here checks whether a length divides another:
+sequences are padded by a fixed number of tokens, and indices pick the chunks.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def banded(q: Tensor, k: Tensor, v: Tensor, real: Tensor, before: int, after: in
 
     Args:
         q: (batch, heads, n, head_dim), as k and v.
-        real: (batch, n), true for keys that may be seen. A token sees itself whatever this says, so that none sees
-            nothing.
+        real: (batch, n), true for keys that may be seen. A token always sees itself, so that every token sees at least
+            one.
         everywhere: further keys, values (batch, heads, m, head_dim) and whether they are real (batch, m), which every
             token sees.
     """

@@ -91,12 +91,12 @@ def teacher_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor
 
 
 def predicts_number(logits: Tensor) -> bool:
-    """Whether a model has one output, which is a number and no class."""
+    """Whether a model has one output, which is a number, not a class."""
     return logits.shape[-1] == 1
 
 
 def squared_error(predicted: Tensor, wanted: Tensor) -> Tensor:
-    """Summed; what is wanted gets no gradient."""
+    """The summed squared error; the target gets no gradient."""
     return F.mse_loss(predicted, wanted.detach().to(predicted.dtype), reduction="sum")
 
 

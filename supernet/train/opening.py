@@ -1,4 +1,4 @@
-"""Largest first, order, then open: a training from scratch that orders the store by importance on its way."""
+"""Largest first, order, then open: training from scratch that orders the store by importance after the first phase."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Opening:
 def permute_state(trainer: Trainer, stored: str, axis: int, span: int, entries: Tensor) -> None:
     """Permute a stored tensor, and the averages and moments that a trainer keeps of it, in place.
 
-    Muon keeps moments as matrices, whatever axes the tensor has; counts of steps are no moments.
+    Muon keeps moments as matrices, whatever axes the tensor has; step counts are not moments.
     """
     tensors = trainer.tensors()
     shape = tensors[f"model/{stored}"].shape

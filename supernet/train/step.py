@@ -34,7 +34,7 @@ from supernet.transformer import Transformer
 
 
 class DivergedError(InputError):
-    """Too many consecutive steps had no finite gradient."""
+    """Too many consecutive steps had non-finite gradients."""
 
 
 @dataclass
@@ -95,7 +95,7 @@ class SoftTeacher(Protocol):
     """A frozen model that teaches every architecture of a supernet."""
 
     def tell(self, batch: Batch, recipe: Recipe, outputs: Sequence[str]) -> dict[str, Any]:
-        """What it makes of a batch, by the names of `Transformer.forward`."""
+        """Its outputs for a batch, by the names of `Transformer.forward`."""
 
     def cosine_feature_loss(self, arch: Architecture, mine: Sequence[Tensor], theirs: Sequence[Tensor],
                             batch: Batch) -> Tensor:
@@ -202,7 +202,7 @@ class Trainer:
         return torch.stack(losses)
 
     def _teacher_outputs(self, batch: Batch) -> dict[str, Any]:
-        """What a frozen teacher makes of a batch; empty without one."""
+        """The outputs of a frozen teacher for a batch; empty without one."""
         if self.teacher is None:
             return {}
         wanted = ("logits", "features") if self.recipe.distill_features else ("logits",)

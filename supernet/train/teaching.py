@@ -54,8 +54,8 @@ class Teacher:
     """A frozen model.
 
     Args:
-        known: where the logits of classifiers are kept, by the digest of a batch, so that several students that read
-            the same batches ask once; None keeps nothing.
+        known: where the logits of classifiers are kept, by the digest of a batch, so that they are computed once for
+            several students that read the same batches; None keeps nothing.
     """
 
     model: Transformer

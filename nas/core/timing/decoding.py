@@ -44,7 +44,7 @@ class ExportedUnits(nn.Module):
     Args:
         unit: a mixer or a cross-attention.
         units: its modules.
-        window: how many tokens a state holds; None leaves its size open.
+        window: how many tokens a state holds; None for a dynamic size.
     """
 
     def __init__(self, unit: Unit, units: list[nn.Module], window: int | None) -> None:
@@ -75,7 +75,7 @@ class ExportedUnits(nn.Module):
         return state_shapes(self.unit, 1, past)[place][axis]
 
     def example(self, batch: int, n: int, past: int) -> tuple[Tensor, ...]:
-        """Inputs of these sizes; `past` is the length of the source for cross-attention. Everything is real."""
+        """Inputs of these sizes; `past` is the length of the source for cross-attention. Nothing is masked."""
         seen = past if self.of_source else past + n
         states = (torch.randn(shape) for _ in self.units for shape in state_shapes(self.unit, batch, past))
         return (torch.randn(batch, n, int(dict(self.unit.facts)["width"])), torch.ones(batch, seen, dtype=torch.long),
@@ -86,11 +86,11 @@ class ExportedUnits(nn.Module):
         return {1: 2, 2: 2}
 
     def traced(self) -> tuple[Tensor, ...]:
-        """Inputs to trace it with if sizes stay open: all of them differ, and none is 1."""
+        """Inputs to trace it with if sizes are dynamic: all of them differ, and none is 1."""
         return self.example(2, 3, 4)
 
     def open_axes(self) -> dict[str, Any]:
-        """The sizes that stay open, as torch's exporters take them."""
+        """The dynamic sizes, as torch's exporters take them."""
         batch, n, past = (Dim(name, min=1, max=MOST_ROWS) for name in ("batch", "length", "past"))
         ends = [None if axis is None else self._most(place, axis, MOST_ROWS) for place, axis in enumerate(self.axes)]
         sizes = {most: past if most == MOST_ROWS else Dim(f"past_{most}", min=1, max=most) for most in ends if most}

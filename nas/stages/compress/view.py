@@ -13,7 +13,7 @@ from nas.terminal.tables import table
 
 
 def compress_table(result: Compressed) -> RenderableType:
-    """The result beside the original for a reader."""
+    """A table of the result beside the original."""
     names = list(result.after.facts.metrics)
     columns = (*names, "params", "bytes on disk", "of the original")
     rows = table("subnet", *columns, right=columns)

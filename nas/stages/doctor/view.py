@@ -17,12 +17,12 @@ STYLES = {"yes": "green", "no": "yellow", "": ""}
 
 
 def doctor_data(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """The findings for a program."""
+    """The findings for JSON output."""
     return [{**asdict(finding), "message": command_line(finding.message)} for finding in findings]
 
 
 def doctor_table(findings: Sequence[Finding]) -> RenderableType:
-    """The findings for a reader, grouped."""
+    """A table of the findings, grouped."""
     rows, before = table("", "", "here", ""), ""
     for finding in findings:
         group = finding.group if finding.group != before else ""

@@ -15,7 +15,7 @@ from nas.terminal.tables import table
 
 
 def measure_data(result: MeasureResult) -> dict[str, Any]:
-    """The latencies for a program."""
+    """The latencies for JSON output."""
     rows = [{**subnet.to_dict(), "warning": command_line(subnet.warning)} for subnet in result.measured]
     return {**result.to_dict(), "measured": rows}
 

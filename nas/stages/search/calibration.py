@@ -102,7 +102,7 @@ def calibrate(setup: SearchSetup, evaluations: Evaluations, evaluate: Callable[[
 
     Args:
         evaluations: where known evaluations are, and new ones are stored.
-        evaluate: gives what evaluates, if an architecture is unknown.
+        evaluate: returns the evaluator, if an architecture is unknown.
 
     Raises:
         InputError: too few of the trained architectures are in the space.

@@ -142,7 +142,7 @@ def estimated(loss: float, error: float, losses: tuple[float, ...],
 
 
 def batches_of(prepared: Prepared, split: str, size: int, limit: int | None) -> list[Batch]:
-    """The batches of an evaluation, in an order in which every prefix is a fair sample."""
+    """The batches of an evaluation, in an order in which every prefix is a random sample."""
     batches = list(prepared.split(split).in_order(size, limit))
     return [batches[i] for i in np.random.default_rng(0).permutation(len(batches)).tolist()]
 

@@ -179,7 +179,7 @@ class _Feed(Searcher):
         """Do nothing: the study is on disk."""
 
     def restore(self, checkpoint_path: str) -> None:
-        """Nothing."""
+        """Do nothing: the study is on disk."""
 
 
 class _Watch(tune.Callback):

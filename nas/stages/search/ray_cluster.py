@@ -75,7 +75,7 @@ def packages() -> dict[str, Any]:
 
 
 def _place(module: ModuleType) -> Path:
-    """The folder of a package, or the file of a module that is none."""
+    """The folder of a package, or the file of a module that is not a package."""
     return Path(module.__path__[0] if hasattr(module, "__path__") else str(module.__file__))
 
 

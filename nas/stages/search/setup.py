@@ -21,7 +21,7 @@ class SearchSetup:
     """A run, and the settings of its search with everything that they name.
 
     Args:
-        config: as given; the one that is kept has digests of all inputs beside it.
+        config: as given; the stored one also has digests of all inputs.
 
     Raises:
         InputError: the run is not trained, a device is not profiled, or a measure or limit is wrong.
@@ -42,7 +42,7 @@ class SearchSetup:
         self._costs: dict[str, dict[str, float]] = {}
 
     def _inputs(self, config: SearchConfig) -> dict[str, str]:
-        """Digests of everything that trials depend on beside the config."""
+        """Digests of everything that trials depend on besides the config."""
         profiles = {profile_input(name): profile_digest(name) or "" for name in config.all_devices(self.task)}
         return {"supernet.safetensors": digest(self.run.weights_path), "the data": self.prepared.fingerprint,
                 **profiles, **self._trained(config)}
@@ -72,7 +72,7 @@ class SearchSetup:
                 "split": "valid", "full": self.full, "limit": self.config.limit, "batch_size": self.batch_size}
 
     def evaluator(self) -> Evaluator:
-        """What evaluates in this process. Raises InputError if the supernet cannot be read."""
+        """The evaluator in this process. Raises InputError if the supernet cannot be read."""
         net = load_supernet(self.run, self.space)
         return Evaluator(net, self.task, self.prepared, self.run.config().training, limit=self.config.limit,
                          size=self.batch_size, full=self.full)

@@ -47,7 +47,7 @@ class Suggestions:
 
     @cached_property
     def feasibility(self) -> Feasibility:
-        """What the space can cost; raises nothing, see its `check`."""
+        """The range of costs in the space; raises nothing, see its `check`."""
         return assess(self.space, self.setup.prices, self.setup.objectives, self.setup.limits)
 
     @cached_property

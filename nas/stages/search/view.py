@@ -1,4 +1,4 @@
-"""A search and its fronts for a reader."""
+"""Shows a search and its fronts in a terminal."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _front_table(objectives: Sequence[Measure], entries: Sequence[FrontEntry]) -
 
 
 def feasibility_table(feasibility: Feasibility) -> RenderableType:
-    """What the space can cost, and how much of it is within the limits."""
+    """The range of costs in the space, and the share of architectures within the limits."""
     limited = bool(feasibility.limits)
     head = ("smallest found", "median", "largest found", "limit", *(["within it"] if limited else []))
     shown = table("cost", *head, right=head)

@@ -1,4 +1,4 @@
-"""What can be requested of a space around a model."""
+"""The request of the stage `space-from`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class SpaceFromRequest:
         out: the YAML file; by default the name of the subnet's folder and `.yaml`.
         keep: dimensions that stay as they are, of `DIMENSIONS`; `all` for all of them.
         least: the smallest share of a dimension.
-        choices: how many values a dimension has, at most.
-        uniform: whether all layers of an architecture are alike, as stock classes of transformers need it.
+        choices: maximum number of values of a dimension.
+        uniform: whether all layers of an architecture have the same dims, as stock classes of transformers require.
         classes: number of classes of a new classifier that replaces the head of an encoder; None keeps the head.
 
     Raises:

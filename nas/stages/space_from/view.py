@@ -1,4 +1,4 @@
-"""A written space for a reader."""
+"""Shows a written space in a terminal."""
 
 from __future__ import annotations
 

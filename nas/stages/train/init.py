@@ -29,7 +29,7 @@ ORDERING = "ordering.json"
 
 @dataclass(frozen=True)
 class StartModel:
-    """A trained model by the name it was given by, with what makes its tokens."""
+    """A trained model, the name it was given by, and its tokenizer."""
 
     name: str
     model: Transformer
@@ -39,7 +39,7 @@ class StartModel:
 def prepare_init(run: RunDir, prepared: Prepared, progress: StageProgress) -> None:
     """Write the model that a run starts from, ordered by importance, into the run's folder, unless it is there.
 
-    From then on the run needs the original no more, and every start of it sees the same weights.
+    From then on the run no longer needs the original, and every start sees the same weights.
 
     Raises:
         InputError: there is no such model, or it does not fit the run's space or data.
@@ -112,7 +112,7 @@ def task_and_data(name: str) -> tuple[str, dict[str, str]]:
 
 
 def check_fits(trained: StartModel, prepared: Prepared) -> str:
-    """What to tell of a model that is in the space but not its largest. Raises InputError where it is not in it."""
+    """A note about a model that is in the space but not its largest. Raises InputError if it is not in the space."""
     arch, space = trained.model.arch, prepared.space
     where = f"{Option('init')} {trained.name}"
     if arch.vocab_size != space.vocab_size:

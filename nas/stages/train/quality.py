@@ -1,4 +1,4 @@
-"""Quick health check of a trained supernet: rarely trained tensors, and what a few steps alone gain."""
+"""Quick health check of a trained supernet: rarely trained tensors, and the gain from a few steps of training alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GAP = 0.05
 
 @dataclass(frozen=True)
 class Probe:
-    """An architecture that is trained alone for a few steps from what it inherits.
+    """An architecture that is trained alone for a few steps, starting from its inherited weights.
 
     Args:
         before: the validation loss with inherited weights.
@@ -47,7 +47,7 @@ class Probe:
 
 
 def notes(run: RunDir, prepared: Prepared) -> Iterator[str]:
-    """What a user should know of a supernet that was trained to the end."""
+    """What a user should know about a fully trained supernet."""
     recipe = run.config().training
     if recipe.strategy == "largest":
         return

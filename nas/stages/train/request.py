@@ -33,7 +33,7 @@ class TrainRequest:
         init: a subnet, or a finished run whose largest architecture it is; the supernet starts from it and learns
             from it.
         resume: the run to resume; everything above is then optional, and must agree with the run if given.
-        check: whether to report rarely trained tensors, and what two architectures gain by a few steps alone.
+        check: whether to report rarely trained tensors, and how much two architectures gain from a few steps alone.
         workers: data-parallel processes; more than one run on the Ray cluster at the address `ray`.
     """
 

@@ -1,4 +1,4 @@
-"""The result of a training for a person."""
+"""Shows the result of a training in a terminal."""
 
 from __future__ import annotations
 

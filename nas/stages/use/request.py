@@ -1,4 +1,4 @@
-"""What can be requested of `generate`, `predict`, `classify` and `translate`."""
+"""The requests of `generate`, `predict`, `classify` and `translate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stages `generate` and `predict`: run a subnet on texts; its task says what it answers.
+"""The stages `generate` and `predict`: run a subnet on texts; its task determines the output.
 
 Text is tokenised as in training: names of special tokens, such as `<unk>` in published data sets, become those tokens.
 """
@@ -67,7 +67,7 @@ def generate(request: GenerateRequest, progress: StageProgress) -> GeneratedText
 
 
 def predict(request: PredictRequest, progress: StageProgress) -> Iterator[Answer]:
-    """What a model says of each text, one after the other. Raises InputError, Stopped."""
+    """The prediction of a model for each text, one after the other. Raises InputError, Stopped."""
     subnet = _opened(request.subnet, request.command)
     trained = TrainedModel(str(subnet.path), subnet.model(), subnet.tokenizer(), subnet.facts.labels,
                            subnet.facts.scale, subnet.facts.specials if subnet.facts.brings_tokenizer else None,

@@ -1,4 +1,4 @@
-"""Shows what a model wrote or said, to a person and to a program."""
+"""Shows generated text and predictions in a terminal, or as JSON data."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from nas.tasks.answering import Answer
 
 
 def generated_data(result: GeneratedText) -> dict[str, Any]:
-    """A generated text for a program."""
+    """A generated text for JSON output."""
     return asdict(result)
 
 
 def generated_text(result: GeneratedText) -> str:
-    """A generated text for a reader: the prompt and its continuation."""
+    """A generated text: the prompt and its continuation."""
     return result.prompt + result.text
 
 
 def answers_data(answers: Iterable[Answer]) -> dict[str, Any]:
-    """Answers for a program."""
+    """Predictions for JSON output."""
     return {"texts": [asdict(answer) for answer in answers]}
 
 
 def answer_lines(answers: Iterable[Answer]) -> Iterator[str]:
-    """Answers for a reader, each as soon as it is there."""
+    """Predictions as text, each as soon as it is available."""
     return (answer.line for answer in answers)

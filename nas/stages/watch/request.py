@@ -1,4 +1,4 @@
-"""What can be requested of `watch`."""
+"""The request of the stage `watch`."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class RunStatus:
 
 
 def run(request: WatchRequest, progress: StageProgress) -> RunStatus:
-    """How a run stands now. Raises InputError where there is none, or a file is damaged."""
+    """The current status of a run. Raises InputError if there is none, or a file is damaged."""
     return run_status(RunDir.open(request.run))
 
 

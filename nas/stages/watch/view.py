@@ -31,7 +31,7 @@ class Watch:
         self.seen: tuple[float, int] | None = None
 
     def __call__(self) -> RenderableType:
-        """How the run stands now."""
+        """The current status of the run."""
         status = run(self.request, StageProgress())
         self.finished = status.finished
         parts: list[RenderableType] = [Text(str(status.path), style="bold")]

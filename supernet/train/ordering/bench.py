@@ -67,7 +67,7 @@ class UnitBench:
         self.before = self.outputs(self.weights)
 
     def outputs(self, weights: Mapping[tuple[int, str], Tensor], channels: Tensor | None = None) -> list[Tensor]:
-        """What each unit gives; with `channels`, hidden states come in that order, and are expected so."""
+        """The outputs of each unit; with `channels`, hidden states are read and returned in that order."""
         outputs, tied = [], {}
         with torch.no_grad():
             for i, (unit, module) in enumerate(zip(self.units, self.modules)):
@@ -98,7 +98,7 @@ class UnitBench:
             for name, sizes in shapes(2, LENGTH).items()}
 
     def keeps(self, axes: Sequence[UnitAxis], order: Tensor, channels: Tensor | None = None) -> bool:
-        """Whether the units give the same when these axes are permuted, and the hidden states by `channels`."""
+        """Whether the outputs stay the same if these axes are permuted, and the hidden states by `channels`."""
         weights = dict(self.weights)
         for unit, piece, axis, block, span in axes:
             weights[unit, piece] = permuted(weights[unit, piece], axis, span, expand(order, block))

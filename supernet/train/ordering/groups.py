@@ -1,4 +1,4 @@
-"""Which axes of which stored tensors can be permuted together without changing what a model gives.
+"""Which axes of which stored tensors can be permuted together without changing a model's outputs.
 
 Nothing is listed by kind. A dim of a unit is changed, the unit is built again without storage, and the axes that
 changed with it belong together, if a permutation of all of them leaves the unit's outputs as they are. So rotary

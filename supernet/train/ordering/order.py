@@ -29,7 +29,7 @@ class OrderReport:
 
     Args:
         score: by which score.
-        orders: group -> which item stands at each place now.
+        orders: group -> which item is now at each place.
         left_alone: dims that no permutation can order, with the reason.
         layers: layer -> how much it changes the stream, `1 - cos(in, out)`; layers keep their places.
     """
@@ -48,7 +48,7 @@ def order(net: Supernet, batches: Iterable[Batch], score: str = "activation", *,
           apply: Apply | None = None) -> OrderReport:
     """Sort the channels, heads and ranks of an architecture by importance, in the store, most important first.
 
-    The architecture gives the same outputs as before, up to rounding. Tensors that it does not read stay as they are:
+    The outputs of the architecture stay the same, up to rounding. Tensors that it does not read stay as they are:
     order a store before other architectures are trained.
 
     Args:

@@ -82,7 +82,7 @@ def _places(groups: Iterable[AxisGroup]) -> dict[str, list[AxisPlace]]:
 
 
 def _norms(model: Transformer, places: Iterable[AxisPlace]) -> Tensor:
-    """The mean square of an item's weights, for groups that nothing else tells of."""
+    """The mean square of an item's weights, for groups without another score."""
     named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     return torch.stack([place.items(named[place.parameter].detach().float().square()) for place in places]).mean(0)
 
@@ -188,7 +188,7 @@ def _run(model: Transformer, batch: Batch, outputs: Sequence[str] | None = None)
 
 
 def _real(values: Tensor, batch: Batch) -> Tensor:
-    """(tokens, width) values of the real tokens, as far as masks tell: pooled ones have none."""
+    """(tokens, width) values of the real tokens, if there is a mask: pooled tokens have none."""
     for mask in (batch.mask, batch.target_mask):
         if mask is not None and mask.shape == values.shape[:2]:
             return values[mask]

@@ -65,13 +65,13 @@ class Dimension:
         return float(np.argmin([abs(one - value) for one in self.values]))
 
     def label(self, value: Any, number: float) -> float:
-        """What is equal for equal values only: floats between 0 and 1 may stand for the same value of a wide range."""
+        """A key that is equal for equal values only: several floats between 0 and 1 may mean the same value."""
         if self.scale is None or (self.scale.last is not None and not self.scale.is_int):
             return number
         return float(value) if self.scale.last is None else int(value)
 
     def features(self, numbers: Floats) -> list[Floats]:
-        """Groups of columns: its position if it is ordered, and what tells one choice from another."""
+        """Groups of columns: its position if it is ordered, and columns that distinguish the choices."""
         if self.scale is not None:
             place = np.sqrt(3.0) * (2 * numbers - 1)
             return [place[:, None], np.sqrt(2.0) * np.cos(np.pi * numbers[:, None] * WAVES) / WAVES]
@@ -152,7 +152,7 @@ class Encoding:
         return merged
 
     def label(self, row: Floats, params: Mapping[str, Any]) -> tuple[float | None, ...]:
-        """What tells the parameters of a row from others; None for those that are missing."""
+        """A key that distinguishes the parameters of a row from others; None for those that are missing."""
         if self.numbers_are_labels and len(params) == len(self.names):
             return tuple(row.tolist())
         return tuple(one.label(params[name], number) if name in params else None

@@ -51,7 +51,7 @@ def evolve(pool: CandidatePool, judge: Judge, judged: Indices, parents: Indices,
 
 def _offspring(pool: CandidatePool, ranked: Indices, guide: _Guide, view: int, n: int,
                rng: np.random.Generator) -> Floats:
-    """Children of a population, n of chance and n that are guided."""
+    """Children of a population, n random and n guided ones."""
     rows, active = pool.rows[ranked], pool.active[ranked]
     guided = guide.children(rows[rng.integers(len(rows), size=n)], view, rng)
     return np.concatenate([_children(rows, active, pool.encoding, n, rng), guided])

@@ -64,7 +64,7 @@ class Known(Problem):
         return name
 
     def facts(self, some: Sequence[Params], names: Sequence[Hashable]) -> list[Fact]:
-        """What is known of parameters of these names."""
+        """What is known about parameters with these names."""
         if not some:
             return []
         return [Fact(name, tuple(exact.tolist()), self.violation(one),
@@ -72,7 +72,7 @@ class Known(Problem):
                 for one, name, exact, hints in zip(some, names, self.values(some), self._hints(some))]
 
     def guess(self, params: Params, active: set[str], label: Hashable) -> Fact:
-        """What is known of parameters of which some may not exist.
+        """What is known about parameters, some of which may not exist.
 
         Where a user's function reads a parameter that was thought to be missing, it is one of them; where it fails
         otherwise, nothing is known.

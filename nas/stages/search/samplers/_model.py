@@ -75,7 +75,7 @@ class Process:
         self._solved = self._posterior.solve(targets)
 
     def __call__(self, inputs: Inputs) -> Floats:
-        """The values expected at new points, and those of every draw, half as far from them: points by 1 + draws."""
+        """The expected values at new points, and those of every draw, with halved deviations: points by 1 + draws."""
         phi = inputs.columns * self._roots
         values = self._kernel(phi, inputs.coordinates) @ self._solved
         values[:, 1:] += self._drawn(phi, inputs.coordinates)
@@ -83,7 +83,7 @@ class Process:
         return self._middle + self._scale * values
 
     def improvement(self, inputs: Inputs) -> Floats:
-        """The logarithm of the improvement expected at new points over the least that is expected of known ones."""
+        """The logarithm of the expected improvement at new points over the lowest expected value of known points."""
         phi = inputs.columns * self._roots
         cover = self._kernel(phi, inputs.coordinates)
         own = (phi**2).sum(axis=1)
@@ -100,7 +100,7 @@ class Process:
         return np.asarray(kernel)
 
     def _drawn(self, phi: Floats, places: Floats) -> Floats:
-        """What the draws of the prior are at points."""
+        """The values of the prior's draws at points."""
         return self._prior(phi, places, np.sqrt(self._pairs) / self._level, np.sqrt(self._smooth_weights))
 
 
@@ -182,7 +182,7 @@ def _components(phi: Floats, groups: NDArray[np.int64], smooth: Floats, y: Float
 
 
 def _step(seen: Floats, expected: Floats) -> Floats:
-    """What a weight is multiplied by; both are sums of squares, but for rounding."""
+    """The factor of a weight; both arguments are sums of squares, up to rounding."""
     return np.sqrt(np.maximum(seen, 0) / np.maximum(expected, JITTER))
 
 

@@ -45,7 +45,7 @@ class CandidatePool:
         return len(self.names)
 
     def add(self, rows: Floats) -> Indices:
-        """Take in rows. Returns where each one's architecture is in the pool."""
+        """Add rows. Returns the index of each one's architecture in the pool."""
         rows = self.encoding.snapped(rows)
         present = np.ones(rows.shape, dtype=bool) if self.activity is None else self.activity(rows)
         unseen = {row.tobytes(): place for place, row in enumerate(rows) if row.tobytes() not in self._seen}
@@ -68,7 +68,7 @@ class CandidatePool:
         self._describe([row for row, _, _ in fresh], [everything] * len(fresh), facts)
 
     def _add_guesses(self, rows: Floats, present: Bools) -> None:
-        """Take in rows, each with the parameters it is thought to have and those that the user's functions read."""
+        """Add rows, each with the parameters it probably has and those that the user's functions read."""
         fresh = []
         for row, has, fact in zip(rows, present, self._guesses(rows, present)):
             if self._enter(row, fact.name):
@@ -97,7 +97,7 @@ class CandidatePool:
         return fact
 
     def add_trials(self, rows: Sequence[Floats], present: Sequence[Bools], facts: Sequence[Fact]) -> Indices:
-        """Take in rows of trials of which everything is known."""
+        """Add rows of trials about which everything is known."""
         new = [(row, has, fact) for row, has, fact in zip(rows, present, facts) if self._enter(row, fact.name)]
         self._describe([row for row, _, _ in new], [has for _, has, _ in new], [fact for _, _, fact in new])
         return np.array([self._index[fact.name] for fact in facts], dtype=np.int64)
@@ -121,7 +121,7 @@ class CandidatePool:
         active = np.array([[fact.active is None or name in fact.active for name in self.encoding.names]
                            for fact in facts], dtype=bool).reshape(len(facts), -1) & np.array(present)
         exact = np.where((undefined | unknown)[:, None], 0.0, tamed(exact * self._signs))
-        if unknown.any():  # as good as the best: it is told apart once a trial has been there
+        if unknown.any():  # as good as the best; the model distinguishes it once a trial was evaluated there
             others = np.concatenate([self.exact, exact[~unknown]])
             exact[unknown] = others.min(axis=0) if len(others) else 0.0
         hints = self._hint_rows(facts)

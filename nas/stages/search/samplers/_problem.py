@@ -13,7 +13,7 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class Problem:
-    """What the parameters of a trial tell at once.
+    """What is known about the parameters of a trial without evaluation.
 
     Args:
         exact: objective number -> its value; those that need no evaluation.

@@ -60,7 +60,7 @@ class Predictions:
         return values
 
     def _inputs(self, indices: Indices) -> tuple[Inputs, Indices]:
-        """The parameters' own columns, which of them there are, and the costs: quality mostly goes with them."""
+        """Columns of the parameters, which of them are present, and the costs, which mostly correlate with quality."""
         rows, active = self._pool.rows[indices], self._pool.active[indices]
         columns, groups = self._pool.encoding.features(rows, active)
         sets = self._pool.activity.sets if self._pool.activity else []
