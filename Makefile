@@ -45,13 +45,13 @@ parity: $(VENV)/.installed-dev ## compare the supernet with extracted models, 20
 roundtrip: $(VENV)/.installed-dev ## compare the supernet with every export of extracted models, 20 per family
 	$(BIN)/python -m tests.round_trip --per-family 20
 
-kills: $(VENV)/.installed-dev ## kill or stop commands at random moments and compare what they end with
+kills: $(VENV)/.installed-dev ## kill or stop commands at random moments and compare their results
 	$(BIN)/python -m tests.kills --kills 20
 	$(BIN)/python -m tests.search_kills --local 10 --ray 3
 	$(BIN)/python -m tests.stops --stops 3
 
 N ?= 1000
-fuzz: $(VENV)/.installed-dev ## damage every file the program reads, in N cases, and see that each is refused in a sentence
+fuzz: $(VENV)/.installed-dev ## damage every file the program reads, in N cases, and check that each is rejected with one sentence
 	$(BIN)/python -m tests.fuzz --cases $(N)
 
 bench: $(VENV)/.installed ## run every benchmark that needs no run, one JSON line each

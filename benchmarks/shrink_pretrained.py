@@ -1,4 +1,4 @@
-"""A fine-tuned encoder at a part of its cost: the pick of a search beside baselines at equal cost and equal tokens.
+"""A fine-tuned encoder at a fraction of its cost: the pick of a search beside baselines at equal cost and equal tokens.
 
     python benchmarks/shrink_pretrained.py --model minilm --data sst2 --work FOLDER [--steps 1200] [--budgets 1/4]
         [--seeds 0] [--methods search,layers] [--device cpu-onnxruntime] [--results benchmarks/results]

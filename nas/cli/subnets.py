@@ -208,7 +208,7 @@ def retrain(
              "local (started on this machine). Default: one after the other.")] = None,
     concurrency: Annotated[int | None, typer.Option(
         "--concurrency", metavar="N", min=1, show_default=False,
-        help="Parallel trainings on the cluster; default: as many as fit.")] = None,
+        help="Parallel training runs on the cluster; default: as many as fit.")] = None,
     as_json: Json = False,
 ) -> None:
     """Retrain a subnet with a teacher, or fine-tune it for a task.

@@ -74,7 +74,7 @@ def rank(
     steps: Annotated[int | None, typer.Option("--steps", metavar="N", min=1, show_default=False,
                                               help="Steps per architecture; default: those of the supernet.")] = None,
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1,
-                                         help="Number of parallel trainings on a Ray cluster.")] = 1,
+                                         help="Number of parallel training runs on a Ray cluster.")] = 1,
     ray: RayAddress = "local", as_json: Json = False,
 ) -> None:
     """Report how well a supernet ranks architectures.

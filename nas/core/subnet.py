@@ -56,7 +56,7 @@ class Measured(_Frozen):
     predicted_ms: float | None
     measured_ms: float
     unmeasured_share: float = 0.0
-    """Share of the predicted latency that is based on interpolated or estimated prices."""
+    """Share of the predicted latency that is based on interpolated or estimated unit latencies."""
     conditions: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -11,7 +11,7 @@ from nas.core.measures import Measure
 from nas.core.pareto import Hypervolume, as_costs
 
 UNMEASURED = "unmeasured_share"
-"""Column of the share of a cost that is based on interpolated or estimated prices; older files lack it."""
+"""Column of the share of a cost that is based on interpolated or estimated unit latencies; older files lack it."""
 
 
 def is_feasible(trial: FrozenTrial) -> bool:

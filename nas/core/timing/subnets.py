@@ -73,7 +73,7 @@ class MeasuredSubnet:
     Args:
         timing: at the speed the device had when it was profiled.
         predicted_ms: None if its profile has no price for a unit; see `warning`.
-        unmeasured: the share that is based on interpolated prices.
+        unmeasured: the share that is based on interpolated unit latencies.
         warning: a sentence about a problem, if any.
     """
 

@@ -20,7 +20,7 @@ def report_table(report: RankingReport) -> RenderableType:
         parts += [heading, _figures(comparison), *_sentences(comparison), Text("")]
     if report.noise:
         parts.append(Text(f"standard deviation of the loss over seeds: "
-                          f"{report.noise.sigma:.4f} nats ({report.noise.repeats} pairs of trainings)"))
+                          f"{report.noise.sigma:.4f} nats ({report.noise.repeats} pairs of training runs)"))
     if report.dropped:
         parts.append(Text(f"{report.dropped} architectures are excluded: a loss was not finite"))
     return Group(*parts)

@@ -81,7 +81,7 @@ const LEGEND = {orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: {size:
 const SERIES = ["attends", "front", "convolves", "deep", "cross", "other", "end"];
 const charts = new Map();  // the id of a chart -> what draws it
 
-function draw(id, make) {  // make() gives the traces and what is special of the layout
+function draw(id, make) {  // make() returns the traces and the layout settings of this chart
   charts.set(id, make);
   const {traces, layout = {}} = make();
   const axis = {gridcolor: colour("line"), linecolor: colour("line"), zeroline: false, automargin: true};

@@ -2,7 +2,7 @@
 const lines = (name, x, y, more) => ({type: "scatter", mode: "lines", name, x, y, line: {width: 2}, ...more});
 const signed = value => `${value >= 0 ? "+" : "−"}${percent(Math.abs(value))}`;
 
-function setUpPicked() {  // a card for each architecture, with all models that were made of it
+function setUpPicked() {  // a card for each architecture, with all models that were made from it
   const keys = [...new Set(DATA.picked.map(each => each.key))];
   byId("picked").hidden = !keys.length;
   byId("picked-says").textContent = `Evaluated on ${DATA.whole}` + (search && search.judged !== DATA.whole

@@ -122,7 +122,7 @@ class Gap:
     """A latency that was predicted and measured; `source` is a check of the profile, or a subnet's name.
 
     Args:
-        unmeasured: the share of the prediction that is based on interpolated prices, if known.
+        unmeasured: the share of the prediction that is based on interpolated unit latencies, if known.
     """
 
     measure: str
@@ -170,7 +170,7 @@ class Picked:
     """Predicted and measured milliseconds, by the names of latencies."""
     exports: tuple[str, ...]
     unmeasured: Mapping[str, float] = field(default_factory=dict)
-    """By the name of a latency, the share of the prediction that is based on interpolated or estimated prices."""
+    """By the name of a latency, the share of it that is based on interpolated or estimated unit latencies."""
     trained: str = ""
     """Initial weights of its last retraining: inherit, scratch, or empty."""
 

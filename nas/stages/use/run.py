@@ -82,7 +82,7 @@ def _opened(name: str, command: str | None) -> Subnet:
     subnet = Subnet.open(name)
     if not subnet.facts.task:
         raise InputError(name, "is an imported encoder without a task: it returns hidden states, or predicts masked "
-                               "words")
+                               "tokens")
     task = tasks.get(subnet.facts.task)
     if command not in (None, task.command):
         raise InputError(name, f"is a model for the task {task.name}; use {Command(task.command)}")

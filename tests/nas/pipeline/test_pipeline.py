@@ -105,7 +105,7 @@ def test_a_budget_that_is_too_short_is_extended_and_no_stage_names_the_next_comm
     planned = nas(capsys, "run", "p.yaml", "--dry-run")[1]
     assert "devices.0.budget: 0.01s is too short: profiling here for toy takes at least about " in planned
     code, out, err = nas(capsys, "run", "p.yaml")
-    assert code == 0 and "interpolated prices" in err, err
+    assert code == 0 and "interpolated unit latencies" in err, err
     assert "budget: 0.01s is too short: profiling here for toy takes at least about " in out
     for hint in ("nas evaluate", "nas rank", "nas search", "nas retrain", "nas export"):
         assert hint not in out

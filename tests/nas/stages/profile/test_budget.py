@@ -144,7 +144,7 @@ def test_what_a_stopped_call_spent_counts(clock: dict[str, float], capsys: Any,
 def test_the_plan_says_what_the_time_is_for(clock: dict[str, float], capsys: Any) -> None:
     assert main(["profile", "made-up.yaml", "--space", "lm-tiny", "--budget", "60s"]) == 0
     out = capsys.readouterr().out
-    assert "s left of the budget, about " in out and " of 92 units are measured" in out
+    assert "s of the budget left: about " in out and " of 92 units are measured" in out
 
 
 def test_the_file_of_another_profile_does_not_count(tmp_path: Path) -> None:
