@@ -278,7 +278,7 @@ def main(folder: Path, emit: Callable[[dict[str, Any]], None], runtime_file: Pat
 
 
 def kept(path: Path, key: str) -> list[dict[str, Any]]:
-    """The finished rounds of a file of results; a last line that was cut off is removed from it.
+    """The finished rounds of a file of results; an incomplete last line is removed from it.
 
     Ends the program if the file is of another job.
     """

@@ -86,14 +86,13 @@ def grown_axes(unit: Unit) -> list[int | None]:
 class DecoderStep(nn.Module):
     """A decoder on some more tokens.
 
-    Inputs are tensors by position, named by `input_names`: ids (batch, n), the mask (batch, past + n) of everything
-    read so far, positions (batch, n) that count real tokens, what is remembered of the past, and for seq2seq the mask
-    of the source and what is remembered of it. Outputs are logits (batch, n, vocabulary) and what is remembered now of
-    the past.
+    Inputs are positional tensors, named by `input_names`: ids (batch, n), the mask (batch, past + n) of everything read
+    so far, positions (batch, n) that count real tokens, the state of the past, and for seq2seq the mask and the state
+    of the source. Outputs are logits (batch, n, vocabulary) and the new state of the past.
 
     Args:
-        window: how many tokens are remembered; None remembers all. With a fixed window shapes never change: start with
-            one that is masked as a whole.
+        window: how many tokens the state holds; None for all. With a fixed window shapes never change: start with a
+            fully masked one.
 
     Raises:
         InputError: a block cannot decode token by token; it is named.

@@ -10,7 +10,7 @@ from search_spaces.errors import InputError
 
 
 def why_not(device: Device) -> str:
-    """Why a device cannot be used here; empty if it can, or where it is only estimated.
+    """Why a device cannot be used here; empty if it can, or is only estimated.
 
     Devices on other machines are not contacted: that takes time. See `why_unreachable`.
     """

@@ -69,7 +69,7 @@ def count(arch: Architecture, seq_len: int = 128, target_len: int | None = None,
 
     Args:
         seq_len: tokens of the sequence; of the source for seq2seq.
-        target_len: tokens of the target for seq2seq; as `seq_len` where not given.
+        target_len: tokens of the target for seq2seq; by default `seq_len`.
         convention: a name in `CONVENTIONS`.
 
     Raises:

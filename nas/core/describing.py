@@ -39,7 +39,7 @@ def style_of(role: str, part: DrawnPart) -> str:
 
 
 def channels(block: BlockConfig, width: int) -> int:
-    """How wide a block is inside."""
+    """The inner width of a block."""
     return int(sum(part.channels for part in drawn_parts(block, width)))
 
 
@@ -71,7 +71,7 @@ def stack_line(name: str, layers: tuple[Layer, ...], n_slots: int | None) -> str
 
 
 def _is_drawn(block: BlockConfig) -> bool:
-    """Whether a kind says how wide its blocks are."""
+    """Whether a kind declares the widths of its blocks."""
     kind = kinds.registry().get(block.kind)
     return kind is not None and kind.parts is not None
 

@@ -101,7 +101,7 @@ def place(model: Model, recipe: Recipe) -> Model:
 
 
 def pick_device(name: str) -> torch.device:
-    """A device by its name; `auto` is the accelerator where there is one. Raises InputError if it is not there."""
+    """A device by its name; `auto` is the accelerator if there is one. Raises InputError if it is not available."""
     if name == "auto":
         accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
         return accelerator or torch.device("cpu")

@@ -13,10 +13,10 @@ class EventFile:
 
     tensorboardX's `SummaryWriter` hands events to a thread that writes them up to two minutes later, is kept by the
     interpreter until it exits, and blocks the training if the disk is full. Scalars are few, so this class writes
-    them at once: what `flush` returned from is on disk, and nothing is written after `close`.
+    them at once: when `flush` returns, everything is on disk, and nothing is written after `close`.
 
     Args:
-        start: the step that a training resumes from; TensorBoard then hides the later ones of earlier files.
+        start: the step that a training resumes from; TensorBoard then hides later steps of earlier files.
     """
 
     def __init__(self, folder: Path, start: int) -> None:

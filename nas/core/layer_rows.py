@@ -27,7 +27,7 @@ class LayerRow:
     Args:
         label: names a layer once, at its mixer, and everything outside the layers by its role.
         slot: whose weights it uses, and whether an earlier row has the same.
-        channels: how wide it is inside; 0 outside the layers.
+        channels: its inner width; 0 outside the layers.
         params: 0 if an earlier row has the same weights.
     """
 

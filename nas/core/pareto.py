@@ -107,8 +107,9 @@ def hypervolume(costs: ArrayLike, reference: ArrayLike) -> float:
 def _volume(points: Floats, corner: Floats) -> float:
     """The volume of finite points, none of them beyond the corner.
 
-    Two and three objectives are swept. More are reduced to one less, as WFG does (While et al., 2012): in the order of
-    the last objective, the worst first, what a point shares with the better ones is, in the last objective, its own.
+    Two and three objectives are swept. More are reduced by one at a time, as in WFG (While et al., 2012): points are
+    taken from worst to best in the last objective, so what a point shares with later ones extends over its own range of
+    that objective.
     """
     n_points, n_objectives = points.shape
     if n_points < 2 or n_objectives == 1:

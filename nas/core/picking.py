@@ -26,7 +26,7 @@ class Choice:
     Quality is the first evaluated objective of the search.
 
     Args:
-        key: the beginning of a key that only one has.
+        key: a prefix that matches only one key.
         knee: where the front of quality and the first cost bends most: with both axes scaled to the length of the
             front, the architecture farthest below the line between its ends.
         top: number of best architectures.
@@ -129,7 +129,7 @@ def _option(limit: Limit) -> Option:
 
 
 def _bound(limit: Limit, value: float) -> str:
-    """The limit, as it would have to be given, that a value meets."""
+    """The limit, as an option, that a value would meet."""
     return f"{_option(limit)} {limit.measure.name}={limit.measure.show_bound(value, limit.at_least).replace(',', '')}"
 
 

@@ -1,4 +1,4 @@
-"""What `nas rank` leaves in a run's folder: trainings from scratch, and the columns of `ranking.csv`."""
+"""What `nas rank` writes to a run's folder: training runs from scratch, and the columns of `ranking.csv`."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class RunDir:
         """Add a start to the manifest: machine, versions, and facts of the stage.
 
         Args:
-            facts: what went in; what an earlier start wrote stays.
+            facts: about the inputs; those of earlier starts are kept.
             start: the command of this start.
         """
         known = self.read_manifest()

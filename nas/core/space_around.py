@@ -184,7 +184,7 @@ def _widths(arch: Architecture, around: Surroundings) -> list[int]:
 
 
 def _ranks(arch: Architecture, widths: Sequence[int], around: Surroundings) -> list[Any]:
-    """A factorised table beside the full one, where the head can read it back."""
+    """A factorised table as an alternative to the full one, if the head can use it."""
     rank = arch.embedding.filled().get("rank")
     if rank != arch.width:
         return [] if rank is None else [rank]

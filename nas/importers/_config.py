@@ -62,7 +62,7 @@ class PretrainedSettings:
             raise self.fault(name, f"{shown(value)} is not supported; supported: {listed}")
 
     def activation(self, name: str, default: str) -> str:
-        """Our name of an activation. Raises InputError."""
+        """Our name for an activation. Raises InputError."""
         value = self.data.get(name, default)
         if not isinstance(value, str) or value not in ACTIVATIONS:
             raise self.fault(name, f"{shown(value)} is not supported; supported: {', '.join(ACTIVATIONS)}")
@@ -79,13 +79,13 @@ class PretrainedSettings:
         return len(labels)
 
     def shorter(self, name: str, wanted: int | None, longest: int) -> int:
-        """The context: as wanted, at most what the model has. Raises InputError."""
+        """The requested context, at most that of the model. Raises InputError."""
         if wanted is not None and wanted > longest:
             raise self.fault(name, f"{wanted:,} is not allowed; allowed: 1 to {longest:,}, the model's context")
         return wanted or longest
 
     def head(self, wanted: str | None, by_ending: Mapping[str, str], possible: Sequence[str]) -> str:
-        """The head: as wanted, or by the class that the config names. Raises InputError.
+        """The requested head, or that of the class named in the config. Raises InputError.
 
         Args:
             by_ending: the end of a class name -> the head it has.

@@ -44,7 +44,7 @@ class EncoderHeads:
     pooling: str = "tanh"
 
     def choose(self, config: PretrainedSettings, wanted: str | None, names: frozenset[str]) -> str:
-        """The head to import; of a model without one the pooler, if the checkpoint has it. Raises InputError."""
+        """The head to import; for a model without one, the pooler if the checkpoint has it. Raises InputError."""
         possible = ("features", *(("pooler",) if self.pooler else ()), "masked_lm", "classifier")
         head = config.head(wanted, self._endings(), possible)
         if head == "features" and wanted is None and f"{self.prefixed(names, head)}{self.pooler}.weight" in names:
@@ -71,7 +71,7 @@ class EncoderHeads:
                             "classifier": "ForSequenceClassification"}[head]
 
     def prefixed(self, names: frozenset[str], head: str) -> str:
-        """What the names of the body's tensors begin with in this checkpoint; without names: in the stock class."""
+        """The prefix of the body's tensors in this checkpoint; without names, in the stock class."""
         if names:
             return self.body if any(name.startswith(self.body) for name in names) else ""
         return "" if head in ("features", "pooler") else self.body

@@ -48,7 +48,7 @@ def read(config: PretrainedSettings, names: frozenset[str], wishes: ImportWishes
 
 
 def _owners(depth: int, groups: int, inner: int) -> list[tuple[int, str]]:
-    """Per layer of ours its slot, the index of the first layer with the same weights, and their name of it."""
+    """For each of our layers: its slot (the first layer with the same weights) and its name there."""
     check_depth(depth * inner)
     named = [f"albert_layer_groups.{int(i / (depth / groups))}.albert_layers.{j}"
              for i in range(depth) for j in range(inner)]

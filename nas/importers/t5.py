@@ -83,7 +83,7 @@ def _attention(arch: Architecture, ours: str, theirs: str, name: str) -> Iterato
 
 
 def _feed_forward(config: PretrainedSettings, default: str) -> tuple[bool, str]:
-    """Whether it is gated, and our name of the activation."""
+    """Whether it is gated, and our name for the activation."""
     value = config.data.get("feed_forward_proj", default)
     first, _, last = value.partition("-") if isinstance(value, str) else ("", "", "")
     activation = "gelu_new" if value == "gated-gelu" else last or first

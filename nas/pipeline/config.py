@@ -53,7 +53,7 @@ class RetrainPart(_Part):
     training: dict[str, Any] = Field(default_factory=dict, description="training settings (see nas settings)")
 
     def request(self, subnet: str) -> RetrainRequest:
-        """What the retraining of a subnet takes."""
+        """The settings of a retraining."""
         losses = None if self.distill is None else tuple(self.distill.split(","))
         return RetrainRequest(subnet=subnet, **{**self.model_dump(), "distill": losses})
 
@@ -71,7 +71,7 @@ class ExportPart(_Part):
     no_decoder: bool = Field(False, description="omit the decoder, for models that cannot decode token by token")
 
     def digested(self) -> dict[str, Any]:
-        """What its results depend on; an option that runs of earlier versions lack only where it is set."""
+        """The settings that its results depend on; an option that earlier versions lack counts only if it is set."""
         return self.model_dump(exclude=None if self.no_decoder else {"no_decoder"})
 
 
@@ -113,7 +113,7 @@ class PipelineConfig(_Part):
         return [value] if isinstance(value, dict | PickPart) else value
 
     def run_config(self) -> RunConfig:
-        """What the training takes."""
+        """The config of the training."""
         return make_run_config(self.space, self.task, self.data, make_recipe(with_steps(self.training, self.space)))
 
     def all_steps(self) -> int:
@@ -122,5 +122,5 @@ class PipelineConfig(_Part):
         return base.steps + (self.retrain.recipe(base).steps if self.retrain else 0)
 
     def search_settings(self) -> dict[str, Any]:
-        """What the search takes; without objectives those it would have without a config."""
+        """The settings of the search; without objectives, its default ones."""
         return {"devices": tuple(device.device for device in self.devices), **self.search}

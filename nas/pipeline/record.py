@@ -18,7 +18,7 @@ class Entry(BaseModel):
     """One stage.
 
     Args:
-        inputs: digest of everything that decides it.
+        inputs: digest of everything that determines it.
         state: `again` if existing results must be archived first.
         output: folders of subnets that it made.
         before: of a stage that has begun, the names of the run's subnets at its first start.

@@ -47,4 +47,4 @@ class Answer(ABC):
     @property
     @abstractmethod
     def line(self) -> str:
-        """For a reader."""
+        """A line of text for a terminal."""

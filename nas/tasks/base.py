@@ -175,7 +175,7 @@ class Task(ABC):
         return train_tokenizer(self.texts(rows), size, reason)
 
     def _brought(self, brought: Tokenizer | BroughtTokenizer, space: SearchSpace) -> Tokenizer | BroughtTokenizer:
-        """A tokenizer of the user's. Raises InputError if the task or the space cannot use it."""
+        """The user's tokenizer. Raises InputError if the task or the space cannot use it."""
         if not isinstance(brought, BroughtTokenizer):
             return brought
         if not self.takes_tokenizer:

@@ -58,7 +58,7 @@ def _bytes(path: str) -> bytes:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines; only a newline ends one, since text may hold the other characters `splitlines` cuts at."""
+    """The lines; only a newline ends one, because text may contain the other characters that `splitlines` splits at."""
     return text.removesuffix("\n").split("\n")
 
 

@@ -149,7 +149,7 @@ def as_read(text: list[int], context: int) -> list[int]:
 
 
 def logits_of(trained: TrainedModel, text: str, ids: list[int]) -> Tensor:
-    """What a trained model gives for a text; for a pair, whose texts are separated by a tab. Raises InputError.
+    """The logits of a trained model for a text, or for two texts separated by a tab. Raises InputError.
 
     The tokenizer of an imported model has added its own special tokens.
     """

@@ -55,7 +55,7 @@ def parse(data: Mapping[str, str], roles: tuple[str, ...], extras: Mapping[str, 
         optional: columns that the task reads after the others if they are named.
 
     Raises:
-        InputError: with every fault there is.
+        InputError: with all faults.
     """
     known = (*roles, *optional)
     roles = (*roles, *(role for role in optional if role in data))

@@ -156,7 +156,7 @@ def in_batches(n: int, size: int, limit: int | None) -> Iterator[Ints]:
 
 
 def _padded(ids: Ints, starts: Ints, ends: Ints, fill: int) -> tuple[Tensor, Tensor | None]:
-    """(rows of ids[start:end] padded on the right, the mask of what is real or None if all is)."""
+    """(rows of ids[start:end] padded on the right, the mask of real tokens, or None if all are real)."""
     places = starts[:, None] + np.arange((ends - starts).max())
     real = places < ends[:, None]
     if real.all():

@@ -149,7 +149,7 @@ def _without_specials(texts: Iterable[str]) -> Iterator[str]:
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[list[int]]:
-    """The ids of each text, some at a time: lists of numbers are large."""
+    """The ids of each text, in chunks, because lists of numbers take much memory."""
     for start in range(0, len(texts), _AT_ONCE):
         encodings = tokenizer.encode_batch_fast(list(texts[start:start + _AT_ONCE]), add_special_tokens=False)
         yield from (encoding.ids for encoding in encodings)

@@ -47,7 +47,7 @@ class BlockContract:
     def sublayers(self, **facts: object) -> Iterator[tuple[Unit, nn.Module]]:
         """Units of several configurations, where the kind is a sub-layer."""
         if self.kind.role not in SUBLAYERS:
-            pytest.skip("for sub-layers")
+            pytest.skip("only for sub-layers")
         return modules(self.name, dataclasses.replace(FACTS, **facts))  # type: ignore[arg-type]
 
     def test_its_role_is_kept(self) -> None:
@@ -116,7 +116,7 @@ class BlockContract:
     @pytest.mark.parametrize("positions", ["learned", "rotary"])
     def test_a_causal_mixer_does_not_look_ahead(self, positions: str) -> None:
         if self.kind.role != "mixer" or not self.kind.causal:
-            pytest.skip("for causal mixers")
+            pytest.skip("only for causal mixers")
         for _, module in self.sublayers(causal=True, positions=positions):
             x = hidden()
             changed = torch.cat([x[:, :5], torch.randn(2, 4, FACTS.width)], dim=1)
@@ -133,7 +133,7 @@ class BlockContract:
     @pytest.mark.parametrize("positions", ["learned", "rotary"])
     def test_pieces_give_what_the_whole_gives(self, positions: str) -> None:
         if not self.kind.causal:
-            pytest.skip("for blocks of decoders")
+            pytest.skip("only for decoder blocks")
         for unit, module in self.sublayers(causal=True, positions=positions, context=32):
             if not hasattr(module.block, "state_shapes") and unit.role != "ffn":
                 pytest.skip(f"{self.name} declares no state_shapes: it cannot decode token by token")
@@ -161,7 +161,7 @@ class BlockContract:
 
     def test_sampling_counting_slicing_and_extraction_work(self) -> None:
         if self.kind.role == "restore":
-            pytest.skip("for blocks that a space file names")
+            pytest.skip("only for blocks that a space file names")
         configs = valid_configs(self.kind, *space_facts(self.kind), most=4)
         space = space_from_data(space_data(self.kind, configs), self.name)
         net, report, rng = randomised(space), Report(), random.Random(0)
@@ -175,7 +175,7 @@ class BlockContract:
 
     def test_it_survives_eight_bits(self, tmp_path: Path) -> None:
         if self.kind.role == "restore":
-            pytest.skip("for blocks that a space file names")
+            pytest.skip("only for blocks that a space file names")
         config = valid_configs(self.kind, *space_facts(self.kind), most=1)
         model = Transformer(space_from_data(space_data(self.kind, config), self.name).largest(), seed=0).eval()
         inputs, keywords = batch(model.arch, 0)
@@ -194,7 +194,7 @@ class BlockContract:
 
     def test_an_embedding_reads_on_from_any_position(self) -> None:
         if self.kind.role != "embedding" or not self.kind.causal:
-            pytest.skip("for embeddings of decoders")
+            pytest.skip("only for decoder embeddings")
         tokens = torch.randint(0, FACTS.vocab_size, (2, 9))
         for _, module in modules(self.name, dataclasses.replace(FACTS, causal=True)):
             if "position" not in inspect.signature(module.forward).parameters:

@@ -88,7 +88,7 @@ class FormatContract:
 
     def test_int8_is_judged_by_the_loss(self, tmp_path: Path) -> None:
         if not self.usable().INT8:
-            pytest.skip("for formats with int8")
+            pytest.skip("only for formats with int8")
         subnet = ship(Transformer(space("lm").smallest(), seed=0), tmp_path / "small")
         done = run(ExportRequest(str(subnet.path), self.name, int8=True, out=tmp_path / "out"), StageProgress())
         assert done.record["plain_loss"] <= done.record["loss"] <= done.record["plain_loss"] + 0.05

@@ -54,7 +54,7 @@ class MeasureContract:
     @pytest.mark.parametrize("space", SPACES)
     def test_one_and_many_prices_agree(self, space: str) -> None:
         if self.kind.on_device:
-            pytest.skip("for measures that need no profile")
+            pytest.skip("only for measures that need no profile")
         kind, archs = self.kind, drawn(space)
         at = PriceConditions(archs[0].context)
         known = [arch for arch in archs if not kind.why_not(arch)]

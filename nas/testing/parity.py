@@ -60,7 +60,7 @@ def batch(arch: Architecture, seed: int, length: int = 10) -> tuple[tuple[torch.
 
 
 def leaks(net: Supernet, arch: Architecture) -> list[str]:
-    """Stored tensors that a gradient reached outside the architecture's slices. Uses the gradients up."""
+    """Stored tensors that a gradient reached outside the architecture's slices. Changes the gradients."""
     reached = {name: tensor.grad for name, tensor in net.named_parameters() if tensor.grad is not None}
     for name, window in net.windows(arch):
         if name in reached:

@@ -104,7 +104,7 @@ class RuntimeContract:
     def usable(self, compiles: bool | None = None) -> Any:
         """The same; skips the test where something is missing, or for runtimes that do or do not compile."""
         if compiles is not None and compiles != bool(self.runtime.SUFFIX):
-            pytest.skip("for runtimes that compile" if compiles else "for runtimes that run modules as they are")
+            pytest.skip("only for runtimes that compile" if compiles else "only for runtimes that do not compile")
         if self.runtime.missing():
             pytest.skip(self.runtime.missing())
         return self.runtime
@@ -168,7 +168,7 @@ class RuntimeContract:
 
     def test_its_file_needs_little(self) -> None:
         if not self.runtime.SUFFIX:
-            pytest.skip("for runtimes that compile")
+            pytest.skip("only for runtimes that compile")
         tree = ast.parse(Path(self.runtime.__file__).read_text("utf-8"), feature_version=(3, 9))
         imports = [statement for statement in tree.body if isinstance(statement, (ast.Import, ast.ImportFrom))]
         modules = {alias.name if isinstance(statement, ast.Import) else str(statement.module)

@@ -17,12 +17,12 @@ DISTRIBUTIONS: dict[str, BaseDistribution] = {
 
 
 def cost(params: Params) -> float:
-    """What is known of parameters at once."""
+    """A cost that is known without evaluation."""
     return float(params["layers"] * params["width"])
 
 
 def quality(params: Params) -> float:
-    """What has to be measured."""
+    """A quality that must be evaluated."""
     return 1 / params["layers"] + 100 / params["width"] + 0.1 * params["gated"]
 
 

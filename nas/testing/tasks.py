@@ -32,7 +32,7 @@ def sentence(i: int) -> str:
 
 
 def same(one: Batch, other: Batch) -> bool:
-    """Whether two batches hold the same."""
+    """Whether two batches are equal."""
     pairs = zip(vars(one).values(), vars(other).values())
     return all(a is b is None or (a is not None and b is not None and torch.equal(a, b)) for a, b in pairs)
 

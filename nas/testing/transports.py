@@ -134,7 +134,7 @@ class TransportContract:
 
     def test_it_stops_and_leaves_nothing_running(self, transport: Base, tmp_path: Path) -> None:
         if not self.interruptible:
-            pytest.skip("for transports that run jobs themselves")
+            pytest.skip("only for transports that run jobs themselves")
         lines = Lines()
         transport.run(make_job(tmp_path / "job", protocol=ENDLESS), lines.append, lambda: len(lines) >= 3)
         assert 3 <= len(lines) < 100
@@ -142,7 +142,7 @@ class TransportContract:
 
     def test_what_the_sink_raises_comes_through_and_ends_the_job(self, transport: Base, tmp_path: Path) -> None:
         if not self.interruptible:
-            pytest.skip("for transports that run jobs themselves")
+            pytest.skip("only for transports that run jobs themselves")
 
         def sink(line: dict[str, Any]) -> None:
             if line.get("round") == 1:

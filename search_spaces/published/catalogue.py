@@ -62,7 +62,7 @@ class PublishedNumber:
 
     @property
     def is_difference(self) -> bool:
-        """Whether the figure is what one architecture has more than another."""
+        """Whether the figure is the difference of two architectures."""
         return " - " in self.architecture
 
     @property

@@ -1,4 +1,4 @@
-"""Fixed attention patterns: up to eight heads that attend to given positions, and learned heads besides them."""
+"""Fixed attention patterns: up to eight heads that attend to fixed positions, and learned heads."""
 
 from __future__ import annotations
 

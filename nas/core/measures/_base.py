@@ -56,7 +56,7 @@ class MeasureKind(ABC):
 
     Args:
         name: as users write it; unique among all installed measures.
-        label: as a reader knows it.
+        label: its name in tables and plots.
         unit: unit of values as shown: `ms`, `B`, or empty for a count.
         units: suffixes that a user may write after a value, in lower case, and their factors.
         prefixes: whether k, M and G are shown for thousands, millions and billions.

@@ -36,7 +36,7 @@ class Measure:
 
     @property
     def label(self) -> str:
-        """As a reader knows it."""
+        """Its name in tables and plots."""
         where = f" on {self.device}" if self.device else ""
         return f"{self.kind.label}{where}{'' if self.phase == 'prefill' else f' ({self.phase})'}"
 

@@ -79,7 +79,7 @@ class Workload:
         return module.eval().requires_grad_(False), inputs
 
     def model(self, arch: Architecture) -> Transformer:
-        """The plain model of an architecture, with the weights that it is timed with: which ones hardly matters."""
+        """The plain model of an architecture, with weights for timing, whose values hardly matter."""
         return Transformer(arch, seed=SEED)
 
 

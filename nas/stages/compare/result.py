@@ -58,7 +58,7 @@ class CompareResult:
 
     @property
     def measures(self) -> list[Measure]:
-        """Everything that is shown of a model, in order."""
+        """All measures that are shown for a model, in order."""
         costs = [parse_measure(name, {}) for name in COSTS]
         return [*costs, *(Measure(name, maximise=more) for name, more in self.metrics.items()), *self.latencies]
 

@@ -121,7 +121,7 @@ def _timed(subnets: Sequence[Subnet], models: Sequence[ComparedModel], request: 
 
 
 def _incomparable(subnets: Mapping[str, Subnet], models: Sequence[ComparedModel]) -> Iterator[str]:
-    """Sentences about figures that do not mean the same."""
+    """Notes about figures that are not comparable."""
     judged = [subnets[model.label] for model in models if model.metrics]
     if len({tuple(sorted(_source(subnet).items())) for subnet in judged}) > 1:
         yield "the models were evaluated on different data, so their metrics are not comparable"
@@ -130,5 +130,5 @@ def _incomparable(subnets: Mapping[str, Subnet], models: Sequence[ComparedModel]
 
 
 def _source(subnet: Subnet) -> dict[str, str]:
-    """Where its data come from, without how they are read."""
+    """The source of its data, without the options for reading."""
     return {name: value for name, value in subnet.facts.data.items() if name not in ("tokenizer", "vocab_size")}

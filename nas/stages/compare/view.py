@@ -25,7 +25,7 @@ def compare_table(result: CompareResult) -> RenderableType:
 
 
 def _cell(model: ComparedModel, measure: Measure, first: ComparedModel) -> str:
-    """A figure; a latency with how many times faster than the first model."""
+    """A figure; a latency with its speed-up over the first model."""
     value, whole = model.values().get(measure.name), first.values().get(measure.name)
     if value is None:
         return "-"

@@ -83,12 +83,12 @@ def largest_difference(run: Run, shipment: Shipment, cases: Sequence[Case]) -> f
 
 
 def losses(run: Run, shipment: Shipment, cases: Sequence[Case]) -> tuple[float, float]:
-    """The mean loss, of the plain model and of what was exported; in nats where it gives classes.
+    """The mean loss of the plain model and of the exported one; in nats for class logits.
 
     Without labels, the plain model's distribution is the target, so the difference is the KL divergence.
 
     Raises:
-        InputError: its head returns nothing that has a loss.
+        InputError: the output of its head has no loss.
     """
     if not kinds.get(shipment.arch.head.kind).logits:
         raise InputError(str(shipment.subnet.path), "its head returns features, which have no loss to check int8 with; "
@@ -144,7 +144,7 @@ def _inputs(batch: Batch, shipment: Shipment, varied: bool) -> Inputs:
     """The inputs of the exported model for a batch.
 
     Args:
-        varied: token types, which data do not have, differ, and a part of the first row is padding in any case.
+        varied: vary token types, which the data lack, and pad a part of the first row in any case.
     """
     mask = torch.ones_like(batch.tokens) if batch.mask is None else batch.mask.long()
     if varied:

@@ -49,7 +49,7 @@ def decoder_run(shipment: Shipment, call: Callable[[str], Call], fixed: bool, st
 
 
 def _pieces(n: int, fixed: bool) -> Iterator[int]:
-    """Lengths of what is read at once: of a decoder that takes any, a half, two single tokens and the rest."""
+    """Lengths of the pieces to read: for a decoder that takes any length, a half, two single tokens and the rest."""
     first = 1 if fixed else max(n // 2, 1)
     yield first
     for done in range(first, n):

@@ -37,7 +37,7 @@ def special_ids(arch: Architecture) -> dict[str, int]:
 
 
 def label_names(subnet: Subnet) -> dict[str, Any]:
-    """The classes by number and by name, or the scale of a number; empty for a model that gives tokens."""
+    """The classes by number and by name, or the scale of a number; empty for a model that predicts tokens."""
     labels, scale = subnet.facts.labels, subnet.facts.scale
     if not labels:
         return {}

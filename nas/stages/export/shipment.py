@@ -104,7 +104,7 @@ class Shipment:
         return 1 if fraction == 1 else min(int(1 / fraction) + 1, self.arch.context)
 
     def example(self, rows: int, length: int | None = None) -> Inputs:
-        """Inputs to trace it with: all tokens the first of the vocabulary, and real. Without a length, short ones."""
+        """Inputs to trace it with: all tokens have id 0, and none is masked. Without a length, short ones."""
         length = length or min(max(3, self.least_length), self.arch.context)
         return tuple(torch.full((rows, length), int(name == "attention_mask")) for name in self.names)
 
@@ -122,7 +122,7 @@ def blaming(shipment: Shipment, what: str, attempt: Callable[[nn.Module, Sequenc
     """Turn an export error into one that names the unsupported block, if that block alone fails, too.
 
     Args:
-        what: cannot take it.
+        what: the format, for the error.
         attempt: exports a unit alone; raises where that fails.
     """
     shipment.module.eval()  # an unreadable folder or a full disk is not a fault of the format

@@ -26,7 +26,7 @@ NAMES = {"pad": "pad_token_id", "bos": "bos_token_id", "eos": "eos_token_id", "b
 
 
 def write_stock(shipment: Shipment, folder: Path) -> dict[str, Any] | None:
-    """Write config and weights of a stock class, and give the facts worth keeping; None if no class can hold it."""
+    """Write config and weights of a stock class; returns facts to store, or None if no class can hold it."""
     held = _held(shipment)
     if held is None:
         return None
@@ -79,7 +79,7 @@ def is_stock(folder: Path) -> bool:
 
 
 def load_stock(shipment: Shipment, folder: Path) -> Run:
-    """Runs the folder by transformers alone."""
+    """Runs the folder with transformers only."""
     with quiet():
         import transformers
 

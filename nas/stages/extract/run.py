@@ -46,7 +46,7 @@ class ExtractResult:
 
     Args:
         kept: the keys of existing subnets.
-        columns: the costs that matter to a reader.
+        columns: the costs to show.
     """
 
     run: RunDir

@@ -122,7 +122,7 @@ def is_profiled(device_name: str, space_name: str) -> bool:
 def why_too_short(device: Device, space: SearchSpace, budget_s: float) -> tuple[float, str]:
     """Seconds that the minimum of a profile takes here, and why a budget is too short for it, or nothing.
 
-    A few workloads are prepared in a folder that is deleted. Nothing is tried of a device that is not this machine.
+    A few workloads are prepared in a folder that is deleted. Nothing is tried on a device that is not this machine.
 
     Raises:
         InputError: the device cannot be used, or cannot run a unit of the space.

@@ -113,7 +113,7 @@ class Selection:
 
 def affordable(device: Device, works: Mapping[Unit, UnitWork], model_macs: Sequence[float], budget_s: float,
                copies: int) -> int:
-    """How many units the least number of rounds has time for, beside the whole models."""
+    """How many units the minimum number of rounds has time for, besides the whole models."""
     speed, rounds = device.rough_macs_per_s, device.timing.least_rounds
     spent = RUNS * rounds * device.timing.whole_samples * sum(macs / speed for macs in model_macs)
     seconds = [copies * _unit_s(work, speed) for work in works.values()]

@@ -30,7 +30,7 @@ class PruneToRequest:
         out: the new subnet's folder; by default the subnet's name and the method.
 
     Raises:
-        InputError: a value is not allowed, or what decides is missing.
+        InputError: a value is not allowed, or both limits and layers are missing.
     """
 
     subnet: str

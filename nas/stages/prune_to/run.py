@@ -37,7 +37,7 @@ class PruneToResult:
 
     Args:
         limits: each limit with the value of the smaller one.
-        kept: what it kept, in words, by what it is of.
+        kept: what it kept, as text, by name: see `kept_words`.
     """
 
     before: Subnet
@@ -141,7 +141,7 @@ def _ranked(request: PruneToRequest, model: Transformer, data: _Data | None) -> 
 
 
 def _comparable(scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Scores relative to the mean of their group: magnitudes of different layers say nothing about each other."""
+    """Scores relative to the mean of their group: magnitudes of different layers are not comparable."""
     return {name: values / values.mean().clamp(min=1e-12) for name, values in scores.items()}
 
 
@@ -181,7 +181,7 @@ def _excess(request: PruneToRequest, values: Sequence[float]) -> float:
 
 def _impossible(request: PruneToRequest, subnet: Subnet, nearest: Sequence[float],
                 alone: bool) -> InputError:
-    """Says the nearest value, and what to do where the profile is the reason: the model was the only version."""
+    """An error with the nearest value, and what to do if the profile is the reason: the model was the only version."""
     limit, value = max(zip(request.limits, nearest), key=lambda pair: pair[0].excess(pair[1]))
     bound = f"{limit.measure.name}={limit.measure.show_bound(value, above=False)}"
     if request.layers:

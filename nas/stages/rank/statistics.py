@@ -83,7 +83,7 @@ class RankingReport:
 
     Args:
         overall: all architectures; size alone ranks these well.
-        band: those of about equal multiply-adds, where size tells little.
+        band: those of about equal multiply-adds, where size is not informative.
         noise: None if nothing was trained twice.
         dropped: rows left out because a loss is not finite.
         steps: of each training from scratch, where that is known.

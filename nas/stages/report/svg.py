@@ -95,7 +95,7 @@ def _ends(block: BlockConfig, width: int, first: bool) -> list[_Box]:
 
 
 def _boxes(role: str, block: BlockConfig, width: int) -> list[_Box]:
-    """Side by side, what a block of a layer is made of."""
+    """The boxes of a block of a layer, side by side."""
     return [_Box(part.channels, style_of(role, part), part.heads) for part in drawn_parts(block, width)]
 
 

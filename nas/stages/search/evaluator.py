@@ -81,7 +81,7 @@ class Evaluator:
     Args:
         limit: number of examples, a random sample; None for all.
         size: examples in a batch; None for what is fast.
-        full: also measure what is costly, such as BLEU.
+        full: also compute expensive metrics such as BLEU.
     """
 
     def __init__(self, net: Supernet, task: Task, prepared: Prepared, recipe: Recipe, *, split: str = "valid",
@@ -180,5 +180,5 @@ class Listed:
         return self.batches[index % len(self.batches)]
 
     def in_order(self, size: int, limit: int | None = None) -> Iterator[Batch]:
-        """All of them."""
+        """All batches."""
         return iter(self.batches)

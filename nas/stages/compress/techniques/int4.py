@@ -21,7 +21,7 @@ class QuantiseInt4(Technique):
 
     @property
     def suffix(self) -> str:
-        """The technique alone."""
+        """`int4`."""
         return self.name
 
     def apply(self, context: CompressionContext) -> Transformer:

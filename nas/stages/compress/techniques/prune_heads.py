@@ -32,7 +32,7 @@ class PruneHeads(Technique):
 
     @property
     def trains(self) -> Trains:
-        """Where the user gives steps."""
+        """If the user sets steps."""
         return "on request"
 
     def check(self, model: Transformer, recipe: Recipe) -> None:

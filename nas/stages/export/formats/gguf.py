@@ -1,4 +1,4 @@
-"""A GGUF file for llama.cpp and the programs built on it: models that are a Llama, Mistral, Qwen2 or Qwen3.
+"""A GGUF file for llama.cpp and the programs built on it: models of the types Llama, Mistral, Qwen2 and Qwen3.
 
 Weights are float16, or blocks of 8-bit integers (Q8_0) where int8 is requested; norms and biases stay float32.
 """
@@ -46,7 +46,7 @@ def missing() -> str | None:
 
 
 def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
-    """One file with weights, settings and vocabulary. Raises InputError where llama.cpp has no such model."""
+    """One file with weights, settings and vocabulary. Raises InputError if llama.cpp does not support the model."""
     from gguf import GGMLQuantizationType, GGUFWriter, LlamaFileType
     from gguf.quants import quantize
 

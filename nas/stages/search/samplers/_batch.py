@@ -76,7 +76,7 @@ def _fill(pool: CandidatePool, rng: np.random.Generator) -> Indices:
 
 
 def _fresh(pool: CandidatePool, taken: set[int], indices: Indices) -> Indices:
-    """Those not taken, that are feasible; the least infeasible where no point of the pool is feasible."""
+    """Feasible points that are not taken; the least infeasible ones if no point of the pool is feasible."""
     free = indices[~np.isin(indices, sorted(taken))]
     if (pool.violation <= 0).any():
         return free[pool.violation[free] <= 0]
@@ -95,8 +95,8 @@ def _spread(points: Floats, squared: bool = False) -> Iterator[int]:
     """All points, each as far as possible from those before it.
 
     Args:
-        squared: whether points are coordinates, to be taken as they are from the one nearest to the middle on;
-            else every column counts alike, and the first point has the least of them.
+        squared: whether points are coordinates: they are not scaled, and the first is nearest to the origin; otherwise
+            all columns are scaled to the same range, and the first point has the lowest sum.
     """
     if not len(points):
         return
@@ -138,7 +138,7 @@ class _Gains:
 
     Args:
         known: the values of what was evaluated.
-        candidates: the values of what may be.
+        candidates: the values of the candidates.
     """
 
     def __init__(self, known: Floats, candidates: Floats, rng: np.random.Generator) -> None:

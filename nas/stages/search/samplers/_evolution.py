@@ -99,7 +99,7 @@ class _Guide:
         self._effects = _ridge(chosen, _scaled(values).reshape(len(rows), -1)).reshape(-1, *values.shape[1:])
 
     def children(self, parents: Floats, view: int, rng: np.random.Generator) -> Floats:
-        """The parents with some of their choices made for a random weighting of the objectives, more or less well."""
+        """The parents with some choices optimised, to a varying degree, for a random weighting of the objectives."""
         if not len(self._choices):
             return parents
         n = len(parents)

@@ -187,7 +187,7 @@ def _step(seen: Floats, expected: Floats) -> Floats:
 
 
 def _standardised(values: Floats) -> tuple[Floats, float, float]:
-    """Values with mean 0 and spread 1, and both as they were; constant values stay constant."""
+    """Values with mean 0 and spread 1, and the original mean and spread; constant values stay constant."""
     size = float(np.abs(values).max(initial=0.0)) or 1.0
     shares = values / size
     middle, spread = float(shares.mean()), float(shares.std())
