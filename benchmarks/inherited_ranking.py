@@ -38,7 +38,7 @@ from supernet.train.strategy import make_strategy
 
 DEFAULTS: dict[str, Any] = {"strategy": "turns", "steps": 4 * PLAIN.steps}
 TRAINING = ["settings", "seed"]
-"""The columns that tell trainings of a space apart."""
+"""The columns that identify a training run of a space."""
 
 
 def train(prepared: Prepared, recipe: Recipe) -> tuple[Supernet, float]:
@@ -108,7 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the training")
-    parser.add_argument("--again", action="store_true", help="compare all stored trainings; train nothing")
+    parser.add_argument("--again", action="store_true", help="compare all stored training runs; train nothing")
     parser.add_argument("--truths", type=Path, default=ROOT / "benchmarks" / "results")
     add_option(parser)
     options = parser.parse_args()

@@ -36,7 +36,7 @@ class PriceIndex:
     Prices are stored once per calibration: those of the profiled spaces, then the one of all spaces. In each row, the
     scaled prices of all units come first, then those of units whose weights an earlier layer has used.
 
-    Architectures of a space share their block objects, so indices are remembered by the identity of blocks: a look-up
+    Architectures of a space share their block objects, so indices are cached by the identity of blocks: a look-up
     compares a few addresses.
 
     Args:
@@ -106,7 +106,7 @@ class PriceIndex:
             return [self._index(step.unit, reused) for step, reused in steps]
 
     def _remembered(self, arch: Architecture) -> list[int]:
-        """The same without a plan. Raises KeyError if something is not remembered."""
+        """The same without a plan. Raises KeyError if something is not cached."""
         indices, around = self._outside[_OUTSIDE_LAYERS(arch)].copy(), _AROUND_LAYERS(arch)
         for stack in ("encoder", "decoder") if self.phase == "prefill" else ("decoder",):
             if layers := getattr(arch, stack):
@@ -117,7 +117,7 @@ class PriceIndex:
         return indices
 
     def _remember(self, arch: Architecture, steps: Sequence[tuple[Step, bool]]) -> None:
-        """Remember the indices of blocks that have one unit, whatever the other layers are.
+        """Cache the indices of blocks that have one unit, whatever the other layers are.
 
         So never those of an architecture with a block between layers, which changes the units after it, or of a block
         that computes a result in one layer and reuses it in another (`Kind.shares`).

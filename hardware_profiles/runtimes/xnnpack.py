@@ -3,8 +3,8 @@
 `compile` traces the module with the operators of `_lowering`, folds what depends on weights alone, and lowers it; int8
 quantises linear maps (weights per channel, inputs dynamically) and the rows of embedding tables.
 `not_delegated` is the share of the work outside of XNNPACK: multiply-adds of matrix products and convolutions, and
-elements written by every other operator but views. `not_quantised` is the share of the multiply-adds that int8 leaves
-in fp32.
+elements written by every other operator except views. `not_quantised` is the share of the multiply-adds that int8
+leaves in fp32.
 
 XNNPACK's thread pool is per process: all models of a process run with the same number of threads.
 """

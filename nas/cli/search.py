@@ -50,8 +50,8 @@ def search(
     warm_start: Annotated[list[str] | None, typer.Option(
         "--warm-start", metavar="RUN|ARCH|published|pruned", show_default=False,
         help="Architectures to start with: the front of another run, an architecture's name or file, all published "
-             "ones in the space, or smaller versions of the largest one, made as nas prune-to does (the default of "
-             "runs that start from a trained model); repeatable.")] = None,
+             "ones in the space, or pruned: smaller versions of the largest one, like those of nas prune-to (the "
+             "default for runs that start from a trained model); repeatable.")] = None,
     calibrate: Annotated[str | None, typer.Option(
         "--calibrate", metavar="RUN", autocompletion=_complete.runs, show_default=False,
         help="Correct inherited losses with the architectures that nas rank trained from scratch in RUN, usually the "

@@ -63,7 +63,7 @@ def space_from(
         "--uniform", help="Give all layers of an architecture the same dims, as stock classes of transformers "
                           "require.")] = False,
     choices: Annotated[int, typer.Option("--choices", metavar="N",
-                                         help="Values of each dimension, at most; more for small budgets.")] = 4,
+                                         help="Maximum values per dimension; use more for small budgets.")] = 4,
     as_json: Json = False,
 ) -> None:
     """Write a search space around a model.

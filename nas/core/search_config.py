@@ -42,8 +42,8 @@ class SearchConfig(BaseModel):
     batch_size: int | None = Field(None, ge=1, description="batch size of evaluations; null: chosen for speed")
     race: bool = Field(True, description="whether to stop evaluating clearly dominated architectures early")
     warm_start: tuple[str, ...] = Field((), description="architectures to start with: runs, architectures, published, "
-                                        "pruned (the largest with fewer layers, with all sizes smaller, and without "
-                                        "what matters least); the default is pruned for runs that start from a trained "
+                                        "pruned (the largest with fewer layers, with smaller sizes, and without its "
+                                        "least important parts); default: pruned for runs that start from a trained "
                                         "model")
     calibrate: str | None = Field(None, description="run in which nas rank trained architectures from scratch, which "
                                   "correct inherited losses; adds the metric calibrated_loss, by default an objective "

@@ -100,7 +100,7 @@ def _sizes_and_layers(request: PruneToRequest, ranked: OrderedModel,
 
 
 def fewer_layers(arch: Architecture) -> Iterator[Layers]:
-    """One layer less at a time; stacks shrink in proportion."""
+    """One layer fewer at a time; stacks shrink in proportion."""
     most = max(map(len, arch.stacks.values()))
     for n in range(most, 0, -1):
         yield {stack: every_other(len(layers), max(round(n * len(layers) / most), 1))

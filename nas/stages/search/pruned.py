@@ -1,7 +1,7 @@
-"""Smaller versions of the largest architecture that a person would try, as the first trials of a search.
+"""Simple smaller versions of the largest architecture, as the first trials of a search.
 
-They are those of `nas prune-to`, within the values of the space: fewer layers, everything by one factor, and without
-the channels and heads that matter least.
+They correspond to `nas prune-to`, within the values of the space: fewer layers, all sizes smaller by one factor, and
+without the least important channels and heads.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from supernet.train.ordering.groups import WIDTH, find_groups
 from supernet.train.ordering.scores import score_groups
 
 SHARES = (1.0, 0.5, 0.25, 0.125)
-"""Parts of the budget that each method fills."""
+"""Shares of the budget that limit the versions of each method."""
 FACTORS = 64
-"""How many factors are tried for shrinking everything alike."""
+"""Number of factors to try for shrinking all sizes."""
 Genes = Mapping[str, Any]
 Scores = Mapping[tuple[str, str], Sequence[float]]
 """(path, dim) -> the importance of its items, in the order of the weights."""
 
 
 def pruned_starts(setup: SearchSetup) -> list[Architecture]:
-    """Of each method the largest version within each part of the budget.
+    """For each method, the largest version within each share of the budget.
 
     The budget is the first upper limit on a cost; without one, the first cost of the largest architecture.
     """
@@ -68,7 +68,7 @@ def _decoded(space: SearchSpace, several: Iterator[Genes]) -> Iterator[Architect
 
 
 def fewer_layers(space: SearchSpace) -> Iterator[Architecture]:
-    """One layer less at a time, evenly spread; stacks shrink in proportion."""
+    """One layer fewer at a time, evenly spread; stacks shrink in proportion."""
     whole = space.encode(space.largest())
     most = max(stack.slots for stack in space.stacks.values())
 
@@ -93,7 +93,7 @@ def _sizes(space: SearchSpace, whole: Genes) -> dict[str, list[int]]:
 
 
 def uniform(space: SearchSpace) -> Iterator[Architecture]:
-    """Every size times the same factor, as near as the space has it."""
+    """Every size times the same factor, rounded to the values of the space."""
     whole = space.encode(space.largest())
     sizes = _sizes(space, whole)
 
@@ -120,7 +120,7 @@ def by_importance(space: SearchSpace, scores: Scores) -> Iterator[Architecture]:
 
 
 def _kept(arch: Architecture, scores: Scores) -> dict[tuple[str, str], int]:
-    """How many items of everything that has scores an architecture has."""
+    """How many scored items an architecture has, by path and dim."""
     dims = {step.path: step.unit.block.filled() for step in plan(arch) if step.role != "norm"}
     return {(path, dim): int(dims.get(path, {}).get(dim, 0)) for path, dim in scores}
 

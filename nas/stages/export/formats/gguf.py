@@ -72,7 +72,7 @@ def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
 
 
 def usage(shipment: Shipment, folder: str) -> list[str]:
-    """Lines that load the file in llama.cpp, by its Python package, and continue a text."""
+    """Lines that load the file in llama.cpp, with its Python package, and continue a text."""
     return ["from llama_cpp import Llama  # pip install llama-cpp-python",
             f"model = Llama({folder + '/' + FILE!r}, n_ctx=0, verbose=False)",
             f'print(model({sample_text(shipment)!r}, max_tokens=40, temperature=0)["choices"][0]["text"])']
