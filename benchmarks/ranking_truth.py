@@ -47,7 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_arguments(parser)
     parser.add_argument("--steps", type=int, default=PLAIN.steps)
-    parser.add_argument("--part", default="0/1", help="this process' share of the trainings, such as 0/2 and 1/2")
+    parser.add_argument("--part", default="0/1", help="this process's share of the training runs, such as 0/2 and 1/2")
     add_option(parser)
     options = parser.parse_args()
     prepared = prepare(options.space, options.text)

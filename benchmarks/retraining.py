@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("run")
     parser.add_argument("--steps", type=int, help="of each training; what nas retrain takes by default")
     parser.add_argument("--only", metavar="PICK/WAY", help=f"{', '.join(PLACES)} / {', '.join(WAYS)}")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of all trainings")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a training setting for all")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     add_option(parser)
     options = parser.parse_args()

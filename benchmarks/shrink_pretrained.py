@@ -50,7 +50,7 @@ def arguments() -> argparse.Namespace:
                         "global importance keeps 1 head of 12, which 0.25 rules out")
     parser.add_argument("--trials", type=int, default=120, help="architectures that the search evaluates")
     parser.add_argument("--budgets", default="1/4,1/8,1/2", help="shares of the cost of the whole model")
-    parser.add_argument("--seeds", default="0", help="seeds of the trainings, such as 0,1,2")
+    parser.add_argument("--seeds", default="0", help="seeds of training, such as 0,1,2")
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--context", type=int, default=64, help="longest sequence; costs are those of this length")
     parser.add_argument("--precision", default="auto", help="of trainings: auto, fp32 or bf16; reports are in fp32")

@@ -54,7 +54,7 @@ def read_result(folder: Path) -> dict[str, float] | None:
 
 
 def read_trained(run: RunDir) -> list[TrainedArchitecture]:
-    """The architectures of a run that were trained from scratch, by key; of several lengths, the longest trainings.
+    """The architectures of a run that were trained from scratch, by key; with several numbers of steps, the largest.
 
     Raises:
         InputError: a file is damaged.

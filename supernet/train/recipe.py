@@ -17,7 +17,7 @@ BUDGETS = {
 
 
 class Recipe(BaseModel):
-    """Settings of one training. Two trainings with equal recipes, data and code give equal weights on a CPU."""
+    """Settings of training. On a CPU, equal recipes, data and code give equal weights."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

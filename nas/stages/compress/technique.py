@@ -99,7 +99,7 @@ class Technique(BaseModel, ABC):
 
 @dataclass(frozen=True)
 class Early:
-    """A saved training step that other trainings start from."""
+    """A saved training step that other training runs start from."""
 
     kept: Checkpoints
     step: int
@@ -113,7 +113,7 @@ class CompressionContext:
         model: the plain model to make smaller; left as it is.
         recipe: of the technique's training, if any, and of evaluations.
         trains: whether the model is trained.
-        folder: where trainings keep their state.
+        folder: where training keeps its state.
     """
 
     model: Transformer

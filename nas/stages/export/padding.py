@@ -24,7 +24,7 @@ from supernet.filling import fill
 from supernet.store import WeightStore
 
 PADDED = ("inner", "n_heads", "n_kv_heads", "queries")
-"""Dims that can grow by zeros."""
+"""Dims that can be padded with zeros."""
 TOLERANCE = 1e-5
 """Maximum difference caused by padding, relative to the largest output: longer sums are rounded differently."""
 

@@ -1,6 +1,6 @@
 """Smaller versions of an architecture, whose weights are prefixes of its ordered ones.
 
-What can shrink is derived from permutation groups (`supernet.train.ordering.groups`), so kinds of plugins need nothing.
+What can shrink is derived from permutation groups (`supernet.train.ordering.groups`), so plugin kinds declare nothing.
 """
 
 from __future__ import annotations

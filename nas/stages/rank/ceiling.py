@@ -46,9 +46,9 @@ class Ceiling:
 
 
 def seed_noise(first: Floats, second: Floats) -> Noise | None:
-    """The noise between two trainings of the same architectures, NaN where one is missing; None without repeats.
+    """The noise between two training runs of the same architectures, NaN where one is missing; None without repeats.
 
-    A shift common to all second trainings would count as noise, although it changes no ranking.
+    A shift common to all second training runs would count as noise, although it changes no ranking.
     """
     differences = first - second
     differences = differences[np.isfinite(differences)]

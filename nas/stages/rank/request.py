@@ -14,7 +14,7 @@ class RankRequest:
     Args:
         n: architectures that are trained from scratch, 4 or more.
         steps: of each; as many as the supernet's by default.
-        workers: trainings at once; more than one run on the Ray cluster at the address `ray`.
+        workers: parallel training runs; with more than one, they use the Ray cluster at the address `ray`.
     """
 
     run: str

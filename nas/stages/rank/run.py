@@ -32,7 +32,7 @@ REPEAT_EVERY = 4
 
 
 def run(request: RankRequest, progress: StageProgress) -> RankingReport:
-    """Train architectures from scratch and compare. Raises InputError, Stopped; trainings are reused."""
+    """Train architectures from scratch and compare. Raises InputError, Stopped; finished training runs are reused."""
     folder = RunDir.open(request.run)
     with folder.locked():
         progress.note(f"choosing {request.n} architectures ...")
@@ -78,7 +78,7 @@ def _evaluate(ranking: Ranking, progress: StageProgress) -> list[float]:
 
 
 class _Steps(Silent):
-    """Moves a task that counts the steps of many trainings."""
+    """Advances a task that counts the steps of many training runs."""
 
     def __init__(self, task: ProgressTask, before: int) -> None:
         self.task, self.before = task, before
@@ -89,7 +89,7 @@ class _Steps(Silent):
 
 
 class Ranking:
-    """The ranking report of a run. Trainings are kept in the run's folder and reused."""
+    """The ranking report of a run. Trained models are kept in the run's folder and reused."""
 
     def __init__(self, run: RunDir, n: int, steps: int | None = None) -> None:
         config = run.config()

@@ -92,7 +92,7 @@ class RetrainBestRequest(RetrainSettings):
 
     Args:
         ray: the address of a Ray cluster that trains several at once; without, they are trained one after the other.
-        concurrency: trainings at once on the cluster; as many as it has room for by default.
+        concurrency: parallel training runs on the cluster; by default as many as fit.
     """
 
     run: str

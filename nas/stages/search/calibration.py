@@ -96,7 +96,7 @@ def _ridge(design: Floats, target: Floats, strength: float) -> tuple[Floats, Flo
 
 
 def calibrate(setup: SearchSetup, evaluations: Evaluations, evaluate: Callable[[], Evaluate]) -> LossCorrection | None:
-    """The correction of a search from the trainings of its `calibrate` run; None if it names none.
+    """The correction of a search from the models trained in its `calibrate` run; None if it names none.
 
     The trained architectures are evaluated with this search's supernet, on its own validation examples.
 

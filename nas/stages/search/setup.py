@@ -48,7 +48,7 @@ class SearchSetup:
                 **profiles, **self._trained(config)}
 
     def _trained(self, config: SearchConfig) -> dict[str, str]:
-        """The digest of the trainings from scratch that calibrate losses."""
+        """The digest of the models trained from scratch that calibrate losses."""
         if config.calibrate is None:
             return {}
         losses = [(reference.arch.key, reference.loss) for reference in read_trained(RunDir.open(config.calibrate))]

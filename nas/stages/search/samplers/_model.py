@@ -196,6 +196,6 @@ def _standardised(values: Floats) -> tuple[Floats, float, float]:
 
 
 def _without_outliers(values: Floats) -> Floats:
-    """Values with outliers, such as diverged trainings, clipped."""
+    """Values with outliers clipped, such as those of diverged training runs."""
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
     return np.minimum(values, max(high, middle) + 3 * (high - low)) if high > low else values
