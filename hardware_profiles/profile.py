@@ -168,7 +168,7 @@ def scale(calibration: Calibration, unit: Unit, reused: bool = False) -> float:
 
 
 def differences(stored: Stored, today: Mapping[str, str], device: Device) -> list[str]:
-    """Differences to the conditions of the measurement, one sentence each.
+    """Differences from the conditions of the measurement, one sentence each.
 
     Args:
         today: current versions and processor; empty if unknown.

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from search_spaces.errors import InputError
 
 OWN = "own"
-"""The bank of matrices that are stored beside a core."""
+"""The bank of matrices that are stored in addition to a core."""
 Keep = str | int
 """`prefix`, `center`, `suffix`, or where a slice starts."""
 

@@ -110,5 +110,5 @@ def _slot(step: Step, seen: bool) -> str:
 
 
 def number(value: int) -> str:
-    """A count for a reader."""
+    """A count as text."""
     return f"{value:,}" if value else "-"

@@ -56,7 +56,7 @@ def tau(x: Floats, y: Floats) -> float | None:
 
 
 def most_error(phase: str, noise_floor: float) -> float:
-    """The largest mean error that is good: near the noise of measuring.
+    """The largest acceptable mean error, near the measurement noise.
 
     One token takes so little time that runtime overhead is visible, so the threshold for decoding is larger.
     """

@@ -29,7 +29,7 @@ BANDS: dict[str, Any] = {"bands": 3, "first": 4, "growth": 2.0, "factor": 2}
 
 
 def known_to(kind: Kind, facts: Facts) -> Facts:
-    """What a kind knows: the tables of an adaptive embedding, if it asks for tables."""
+    """The facts for a kind: with the tables of an adaptive embedding, if it uses tables."""
     if "tables" not in kind.facts:
         return facts
     return replace(facts, tables=describe_bands(facts.vocab_size, facts.rank, **BANDS))

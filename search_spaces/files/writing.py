@@ -66,7 +66,7 @@ def delete(path: Path) -> None:
 
 
 def _delete_left(path: Path) -> bool:
-    """Delete an abandoned unfinished file or folder; whether it was one."""
+    """Delete a file or folder if it is an abandoned unfinished one; returns whether it was."""
     match = _NAME.fullmatch(path.name)
     if match is None or path.name in _writing:
         return False

@@ -126,7 +126,7 @@ class MeasureKind(ABC):
         return value
 
     def show(self, value: float) -> str:
-        """A value for a reader."""
+        """A value as text."""
         for size, prefix in PREFIXES if self.prefixes else ():
             if value >= size:
                 return f"{value / size:.4g} {prefix}{self.unit}"

@@ -58,7 +58,7 @@ class Measure:
         return self.base_name not in registry()
 
     def show(self, value: float, unmeasured: float = 0.0) -> str:
-        """A value for a reader, with a mark where a share of it was not measured."""
+        """A value as text, with a mark if a share of it was not measured."""
         return f"{MARK if unmeasured > 0 else ''}{self.kind.show(value)}"
 
     def show_bound(self, value: float, above: bool) -> str:

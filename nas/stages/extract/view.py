@@ -13,7 +13,7 @@ from nas.terminal.tables import table
 
 
 def extract_table(result: ExtractResult, hints: bool = True) -> RenderableType:
-    """A row per subnet, and the next commands where wanted."""
+    """A row per subnet, and the next commands if requested."""
     subnets = result.subnets
     metrics = list(subnets[0].facts.metrics)
     names = [*metrics, *(measure.name for measure in result.columns)]

@@ -73,7 +73,7 @@ class ProfileCheck:
         return self.verdict == GOOD
 
     def why(self) -> str:
-        """The reasons of the verdict."""
+        """The reasons for the verdict."""
         if self.verdict == TOO_FEW:
             return f"only {self.n} models; {ENOUGH} are needed: run with {Option('check')} {Option('n')} {ENOUGH}"
         if self.verdict == GOOD:

@@ -130,7 +130,7 @@ def read_ranked(run: RunDir) -> Ranked | None:
 
 
 class _Figure(BaseModel):
-    """How well one predictor ranks, as `ranking.json` says it."""
+    """How well one predictor ranks: an entry of `ranking.json`."""
 
     name: str
     tau: float | None

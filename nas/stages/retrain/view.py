@@ -23,7 +23,7 @@ def result_data(result: RetrainResult) -> dict[str, Any]:
 
 
 def result_table(result: RetrainResult, hints: bool = True) -> RenderableType:
-    """For a reader: every metric before and after, and the next command where wanted."""
+    """A table of every metric before and after, and the next command if requested."""
     names = list(result.subnets[0].after.facts.metrics)
     known = any(pair.before.facts.metrics for pair in result.subnets)  # a new head has no metrics yet
     columns = [column for name in names for column in ((f"{name} before", name) if known else (name,))]

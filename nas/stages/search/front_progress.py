@@ -14,7 +14,7 @@ from nas.stages.search.search import Search
 
 
 class FrontProgress:
-    """Moves a task with every trial, and shows the front's size and volume beside it."""
+    """Advances a task with every trial, and shows the size and hypervolume of the front."""
 
     def __init__(self, search: Search, progress: StageProgress) -> None:
         self.maximise = [measure.maximise for measure in search.setup.objectives]

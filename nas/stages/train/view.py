@@ -9,7 +9,7 @@ from search_spaces.errors import Command
 
 
 def summary(result: TrainResult, hints: bool = True) -> Iterator[str]:
-    """A summary of the training, and the next commands where wanted."""
+    """A summary of the training, and the next commands if requested."""
     name, state = result.run.name, result.state
     yield f"trained for {state.step:,} steps, {state.tokens:,} tokens: {result.run.weights_path}"
     if hints:

@@ -29,7 +29,7 @@ def evolve(pool: CandidatePool, judge: Judge, judged: Indices, parents: Indices,
     Returns the predicted objectives of every point of the pool, by view.
 
     Args:
-        judged: which points of the pool to judge, the parents and the latest among them; the others are infinitely bad.
+        judged: which points of the pool to score, including the parents and the latest; the others are infinitely bad.
         views: number of views with a population; the others only predict.
     """
     first = judge(judged)
@@ -116,7 +116,7 @@ class _Guide:
 
 
 def _scaled(values: Floats) -> Floats:
-    """Every objective of every view with mean 0 and spread 1; points that were not judged are like the worst."""
+    """Every objective of every view with mean 0 and spread 1; points that were not scored count as the worst."""
     judged = np.isfinite(values)
     worst = np.where(judged, values, -np.inf).max(axis=0)
     values = np.where(judged, values, np.where(np.isfinite(worst), worst, 0.0))

@@ -113,7 +113,7 @@ class PredictorSampler(BaseSampler):
 
     def sample_independent(self, study: Study, trial: FrozenTrial, param_name: str,
                            param_distribution: BaseDistribution) -> Any:
-        """The value nearest to what was proposed, where a trial's range is another; else a random value."""
+        """The value nearest to the proposed one, if the range of the trial differs; otherwise a random value."""
         proposed = self._proposed.get(trial._trial_id, {}).get(param_name)
         encoding = Encoding({param_name: param_distribution})
         if isinstance(proposed, (int, float)) and not isinstance(param_distribution, CategoricalDistribution):
