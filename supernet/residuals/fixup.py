@@ -14,7 +14,7 @@ from supernet.residuals._base import Residual, Sub
 
 
 class Fixup(Residual):
-    """x + scale * block(x + shift), with two learned numbers; `scale` starts at 1 and `shift` at 0.
+    """x + scale * block(x + shift), with two learned scalars; `scale` starts at 1 and `shift` at 0.
 
     The publication also makes the other matrices of a sub-layer smaller, by the number of layers. That number is
     searched here, and the units of all depths share their weights, so these matrices start as with other residuals.
