@@ -126,13 +126,22 @@ def transformers(python: str, folder: Path) -> str:
             "pipelines, saved copies and the printed lines as expected; loss of 20 Trainer steps: " + losses)
 
 
+def with_merges(subnet: Subnet) -> Subnet:
+    """The same with a merge in its tokenizer, without which llama.cpp loads none."""
+    path = subnet.path / "tokenizer.json"
+    spec = json.loads(path.read_text("utf-8"))
+    spec["model"]["merges"] = [["!", "!"]]
+    path.write_text(json.dumps(spec), "utf-8")
+    return Subnet.open(str(subnet.path))
+
+
 def llama(pythons: list[str], folder: Path, n: int) -> Iterator[str]:
     """Continues a text in llama.cpp with models like Llama. Gives a line for each interpreter."""
     space, rng = load_space(str(LLAMA_LIKE)), random.Random("alone")
     net, counts = randomised(space), Counter[str]()
     for i in range(n):
         model = extract(net, space.sample(rng)).eval()
-        subnet = shipments.ship(model, folder / f"gguf-{i}")
+        subnet = with_merges(shipments.ship(model, folder / f"gguf-{i}"))
         run(ExportRequest(str(subnet.path), "gguf"), StageProgress())
         ids = [EOS, *subnet.tokenizer().encode(TEXT).ids]
         expected = [ids, model.generate(torch.tensor([ids]), TOKENS)[0].tolist()]

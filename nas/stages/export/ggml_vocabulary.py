@@ -26,6 +26,8 @@ def write_vocabulary(writer: GGUFWriter, subnet: Subnet) -> None:
     model = spec["model"]
     if model["type"] != "BPE":
         raise InputError(str(subnet.path), f"has a tokenizer of the type {model['type']}; gguf supports BPE only")
+    if not model["merges"]:
+        raise InputError(str(subnet.path), "has a tokenizer without merges, which llama.cpp does not load")
     special = {token["id"]: token["special"] for token in spec["added_tokens"]}
     own = {"bos": EOS, "eos": EOS, "pad": PAD, "unk": UNK}
     specials = subnet.facts.specials if subnet.facts.brings_tokenizer else own

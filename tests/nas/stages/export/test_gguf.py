@@ -23,14 +23,15 @@ from tests.nas.runs import nas
 gguf = pytest.importorskip("gguf")
 pytest.importorskip("transformers")
 BYTE_LEVEL = {"type": "ByteLevel"}
+MERGE = ("a", "b")
 
 
-def byte_level(folder: Path) -> None:
-    """A byte-level BPE with one merge."""
+def byte_level(folder: Path, *merges: tuple[str, str]) -> None:
+    """A byte-level BPE."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     words = {chr(97 + i): i for i in range(20)} | {"ab": 20}
-    made = Tokenizer(models.BPE(words, [("a", "b")]))
+    made = Tokenizer(models.BPE(words, list(merges)))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.save(str(folder / "tokenizer.json"))
 
@@ -40,7 +41,7 @@ def byte_level(folder: Path) -> None:
     ("Qwen2ForCausalLM", {"tie_word_embeddings": True}, "qwen2"), ("Qwen3ForCausalLM", {"head_dim": 8}, "qwen3")])
 def test_weights_and_settings_are_read_back(cls: str, more: dict, name: str, tmp_path: Path) -> None:
     folder = pretrained(tmp_path / "theirs", cls, {**DECODER, "hidden_size": 32, **more})
-    byte_level(folder)
+    byte_level(folder, MERGE)
     imported(folder, tmp_path / "ours")
     made = run(ExportRequest(str(tmp_path / "ours"), "gguf", out=tmp_path / "f16"), StageProgress())
     assert made.record["architecture"] == name and made.record["largest_difference"] < 1e-2
@@ -54,7 +55,7 @@ def test_weights_and_settings_are_read_back(cls: str, more: dict, name: str, tmp
 
 def test_it_prints_how_to_run_it_in_llama_cpp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     """`python -m tests.alone gguf` runs the lines in llama.cpp itself."""
-    byte_level(pretrained(tmp_path / "theirs", "LlamaForCausalLM", {**DECODER, "hidden_size": 32}))
+    byte_level(pretrained(tmp_path / "theirs", "LlamaForCausalLM", {**DECODER, "hidden_size": 32}), MERGE)
     imported(tmp_path / "theirs", tmp_path / "ours")
     monkeypatch.chdir(tmp_path)
     code, out, _ = nas(capsys, "export", "ours", "--format", "gguf", "--out", "made")
@@ -87,6 +88,10 @@ def test_other_models_and_tokenizers_are_refused(tmp_path: Path) -> None:
     assert tokenizer().get_vocab_size() == subnet.arch.vocab_size
     with pytest.raises(InputError, match="has a tokenizer of the type WordLevel"):
         run(ExportRequest(str(tmp_path / "three"), "gguf"), StageProgress())
+    byte_level(pretrained(tmp_path / "bare", "LlamaForCausalLM", DECODER))
+    imported(tmp_path / "bare", tmp_path / "four")
+    with pytest.raises(InputError, match="has a tokenizer without merges"):
+        run(ExportRequest(str(tmp_path / "four"), "gguf"), StageProgress())
     assert _pre(subnet, {"pretokenizers": [{"type": "Digits", "individual_digits": True}, BYTE_LEVEL]}) == "smollm"
     with pytest.raises(InputError, match="splits texts by Metaspace"):
         _pre(subnet, {"type": "Metaspace"})
@@ -98,7 +103,7 @@ def test_what_merges_first_has_the_highest_score() -> None:
 
 def test_layers_that_are_left_out_leave_no_gap(tmp_path: Path) -> None:
     folder = pretrained(tmp_path / "theirs", "LlamaForCausalLM", {**DECODER, "hidden_size": 32, "num_hidden_layers": 4})
-    byte_level(folder)
+    byte_level(folder, MERGE)
     whole = imported(folder, tmp_path / "ours").subnet
     arch = replace(whole.arch, decoder=tuple(whole.arch.decoder[slot] for slot in (0, 3)))
     facts = whole.facts.model_copy(update={"key": arch.key})
