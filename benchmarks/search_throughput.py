@@ -34,7 +34,8 @@ from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir
 from nas.core.search_config import SearchConfig
 from nas.stages.search.evaluations import Evaluations
-from nas.stages.search.evaluator import Evaluation, Race
+from nas.stages.search.evaluator import Evaluation
+from nas.stages.search.racing import Rival
 from nas.stages.search.request import SearchCluster
 from nas.stages.search.search import Search
 from nas.stages.search.setup import SearchSetup
@@ -56,10 +57,10 @@ class Sleeper:
     folder: Path
     seconds: float
 
-    def __call__(self) -> Callable[[Architecture, Race | None], Evaluation]:
+    def __call__(self) -> Callable[[Architecture, Rival | None], Evaluation]:
         return self.evaluate
 
-    def evaluate(self, arch: Architecture, race: Race | None) -> Evaluation:
+    def evaluate(self, arch: Architecture, race: Rival | None) -> Evaluation:
         start = time.time()
         time.sleep(self.seconds)
         with (self.folder / f"{os.getpid()}.busy").open("a") as file:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from nas.stages.search.racing import Rival
 from nas.tasks.base import Prepared, Task
 from search_spaces import Architecture, InputError
 from search_spaces.errors import Option
@@ -18,13 +19,10 @@ from supernet.inference import predict
 from supernet.train.fit import enough_memory
 from supernet.train.recipe import Recipe
 
-TOKENS = {"cpu": 1024}
-"""Tokens in a batch on a type of device, the fastest of benchmarks/evaluation_batch.py; elsewhere `MANY`."""
-MANY = 16_384
-CLEARLY = 4.0
-"""Standard errors behind a rival at which an evaluation is stopped."""
-LEAST = 8
-"""Minimum batches before an evaluation is stopped."""
+BATCH_TOKENS = {"cpu": 1024}
+"""Tokens in a batch on a type of device: the fastest of benchmarks/evaluation_batch.py."""
+DEFAULT_BATCH_TOKENS = 16_384
+"""On other types, such as GPUs: large enough to keep them busy; not tuned."""
 
 
 @dataclass(frozen=True)
@@ -44,35 +42,7 @@ class Evaluation:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class Race:
-    """A finished architecture that costs no more in any cost: an evaluation that is clearly worse is stopped early.
-
-    Args:
-        loss: of the rival, per label.
-        losses: of the rival's batches, summed over their labels.
-    """
-
-    loss: float
-    losses: tuple[float, ...]
-
-    def lost(self, losses: Sequence[float], counts: Sequence[int]) -> tuple[float, float] | None:
-        """(estimate of the loss, its standard error) where it is clearly greater than the rival's, else None.
-
-        Batches are compared in pairs, because difficulty varies between batches.
-        """
-        n, total = len(losses), len(self.losses)
-        if n < LEAST or n >= total:
-            return None
-        size = np.asarray(counts[:n], dtype=np.float64)
-        difference = np.asarray(losses) - np.asarray(self.losses[:n])
-        mean = difference.sum() / size.sum()
-        rest = difference - mean * size
-        error = math.sqrt(n / (n - 1) * float(rest @ rest) * (1 - n / total)) / size.sum()
-        return (self.loss + float(mean), float(error)) if mean > CLEARLY * error else None
-
-
-Evaluate = Callable[[Architecture, Race | None], Evaluation]
+Evaluate = Callable[[Architecture, Rival | None], Evaluation]
 
 
 class Evaluator:
@@ -91,9 +61,9 @@ class Evaluator:
         self.size = size or fast_size(self.device, prepared.space.context)
         self.batches = [batch.to(self.device) for batch in batches_of(prepared, split, self.size, limit)]
         self.counts = [batch.n_labels for batch in self.batches]
-        self.prepared = replace(prepared, **{split: Listed(self.batches)})  # type: ignore[arg-type]
+        self.prepared = replace(prepared, **{split: FixedBatches(self.batches)})  # type: ignore[arg-type]
 
-    def __call__(self, arch: Architecture, race: Race | None = None) -> Evaluation:
+    def __call__(self, arch: Architecture, rival: Rival | None = None) -> Evaluation:
         """Measure one architecture. Errors of the architecture are recorded, not raised."""
         losses: list[float] = []
 
@@ -101,7 +71,7 @@ class Evaluator:
             losses.append(loss)
             if not math.isfinite(loss):
                 raise _EndedError(Evaluation({}, reason=f"the loss is {loss}"))
-            estimate = race.lost(losses, self.counts) if race else None
+            estimate = rival.estimate_if_beaten(losses, self.counts) if rival else None
             if estimate:
                 raise _EndedError(estimated(*estimate, tuple(losses), self.task.from_loss))
 
@@ -120,11 +90,11 @@ class Evaluator:
                                       self.split, size=self.size, limit=None, full=self.full, watch=watch)
 
 
-def replayed(known: Evaluation, race: Race | None, counts: Sequence[int],
+def replayed(known: Evaluation, rival: Rival | None, counts: Sequence[int],
              from_loss: Mapping[str, Callable[[float], float]]) -> Evaluation | None:
     """The result of early stopping, computed from known batches; None if they are not sufficient."""
     for n in range(1, len(known.losses) + 1):
-        estimate = race.lost(known.losses[:n], counts) if race else None
+        estimate = rival.estimate_if_beaten(known.losses[:n], counts) if rival else None
         if estimate:
             return estimated(*estimate, known.losses[:n], from_loss)
     return known if known.interval is None else None
@@ -149,7 +119,7 @@ def batches_of(prepared: Prepared, split: str, size: int, limit: int | None) -> 
 
 def fast_size(device: torch.device, context: int) -> int:
     """Batch size that is evaluated fast; equal for devices of the same type, so that results are equal, too."""
-    return max(TOKENS.get(device.type, MANY) // context, 1)
+    return max(BATCH_TOKENS.get(device.type, DEFAULT_BATCH_TOKENS) // context, 1)
 
 
 def failure(error: BaseException) -> str:
@@ -167,7 +137,7 @@ class _EndedError(Exception):
 
 
 @dataclass(frozen=True)
-class Listed:
+class FixedBatches:
     """A split with precomputed batches."""
 
     batches: list[Batch]

@@ -155,7 +155,7 @@ class _Feed(Searcher):
             if not self.ending and self.handout.n_out < workers:
                 portion = self.handout.give(trial_id, workers)
         if portion:
-            return {"work": Portion((proposal.arch, proposal.race) for proposal in portion)}
+            return {"work": Portion((proposal.arch, proposal.rival) for proposal in portion)}
         return self.FINISHED if self.ending or self.handout.finished else None
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:

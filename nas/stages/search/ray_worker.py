@@ -12,7 +12,8 @@ import torch
 from ray.tune import Trainable
 
 from nas.core.evaluation import place, read_supernet
-from nas.stages.search.evaluator import Evaluate, Evaluation, Evaluator, Listed, Race, failure
+from nas.stages.search.evaluator import Evaluate, Evaluation, Evaluator, FixedBatches, failure
+from nas.stages.search.racing import Rival
 from nas.stages.search.setup import SearchSetup
 from nas.tasks.base import Prepared, Task
 from search_spaces import Architecture
@@ -23,7 +24,7 @@ Make = Callable[[], Evaluate]
 """Makes the evaluator on a worker; sent to each of them once."""
 
 
-class Portion(tuple[tuple[Architecture, Race | None], ...]):
+class Portion(tuple[tuple[Architecture, Rival | None], ...]):
     """The architectures of a portion. Hidden from Ray Tune, which copies and prints settings."""
 
     def __deepcopy__(self, memo: object) -> Portion:
@@ -51,12 +52,12 @@ class SearchWorker(Trainable):
         """Evaluate a portion."""
         self.config = {}  # Tune sends it back with every result
         start = time.perf_counter()
-        evaluations = [self._one(arch, race) for arch, race in self._portion]
+        evaluations = [self._one(arch, rival) for arch, rival in self._portion]
         return {"evaluations": evaluations, "seconds": time.perf_counter() - start, "done": True}
 
-    def _one(self, arch: Architecture, race: Race | None) -> Evaluation:
+    def _one(self, arch: Architecture, rival: Rival | None) -> Evaluation:
         try:
-            return self._evaluate(arch, race)
+            return self._evaluate(arch, rival)
         except Exception as error:
             return Evaluation({}, reason=failure(error))
 
@@ -65,7 +66,7 @@ def parts(setup: SearchSetup, on_gpu: bool) -> Make:
     """The data sent to the workers of a search. Raises InputError if the supernet cannot be read."""
     run, recipe, device = setup.run, setup.run.config().training, "cuda" if on_gpu else "cpu"
     net = read_supernet(run, setup.space, recipe.model_copy(update={"device": "cpu"}))
-    only: Any = Listed(list(setup.prepared.valid.in_order(setup.batch_size, setup.config.limit)))
+    only: Any = FixedBatches(list(setup.prepared.valid.in_order(setup.batch_size, setup.config.limit)))
     return partial(_evaluator, net, setup.task, replace(setup.prepared, train=only, valid=only, test=only),
                    recipe.model_copy(update={"device": device}), setup.batch_size, setup.full)
 

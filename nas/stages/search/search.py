@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,8 @@ from nas.core.stopping import Stop, Stopped
 from nas.core.trials import is_feasible
 from nas.stages.search.calibration import LossCorrection
 from nas.stages.search.evaluations import Evaluations
-from nas.stages.search.evaluator import Evaluate, Evaluation, Race, replayed
+from nas.stages.search.evaluator import Evaluate, Evaluation, replayed
+from nas.stages.search.racing import Rival, Rivals
 from nas.stages.search.record import SearchRecord
 from nas.stages.search.setup import SearchSetup
 from nas.stages.search.suggestions import Suggestions
@@ -31,7 +32,7 @@ class Proposal:
 
     trial: Trial
     arch: Architecture
-    race: Race | None = None
+    rival: Rival | None = None
 
 
 class Search:
@@ -55,7 +56,7 @@ class Search:
         """Target number of trials."""
         self.on_trial: Callable[[FrozenTrial], None] = lambda trial: None
         """Called with every finished trial."""
-        self._rivals = _Rivals([measure.maximise for measure in setup.cost_objectives])
+        self._rivals = Rivals([measure.maximise for measure in setup.cost_objectives])
         for trial in self.record.finished:
             self._add_rival(trial)
 
@@ -79,7 +80,7 @@ class Search:
                 raise Stopped
             proposal = self.propose()
             if proposal is not None:
-                self.accept(proposal, evaluate(proposal.arch, proposal.race))
+                self.accept(proposal, evaluate(proposal.arch, proposal.rival))
 
     def propose(self) -> Proposal | None:
         """The next architecture to evaluate; None if a proposal needed no evaluation.
@@ -88,11 +89,11 @@ class Search:
             InputError: too many proposals in a row violate a limit.
         """
         trial, arch = self._within_limits()
-        race = self._race(arch)
+        rival = self._rival(arch)
         known = self.record.evaluations.get(arch.key)
-        evaluation = replayed(known, race, self.setup.label_counts, self.setup.task.from_loss) if known else None
+        evaluation = replayed(known, rival, self.setup.label_counts, self.setup.task.from_loss) if known else None
         if evaluation is None:
-            return Proposal(trial, arch, race)
+            return Proposal(trial, arch, rival)
         self.accept(Proposal(trial, arch), evaluation)
         return None
 
@@ -130,7 +131,8 @@ class Search:
         self.on_trial(trial)
         return trial
 
-    def _race(self, arch: Architecture) -> Race | None:
+    def _rival(self, arch: Architecture) -> Rival | None:
+        """The architecture that it races against."""
         qualities = [measure.name for measure in self.setup.objectives if measure.is_quality]
         if not self.setup.config.race or len(qualities) != 1 or qualities[0] not in self.setup.task.from_loss:
             return None
@@ -142,30 +144,4 @@ class Search:
         known = self.record.evaluations.get(trial.user_attrs.get("key", ""))
         if is_feasible(trial) and not trial.user_attrs["interval"] and known and "loss" in known.metrics:
             costs = [trial.user_attrs["costs"][measure.name] for measure in self.setup.cost_objectives]
-            self._rivals.add(costs, Race(known.metrics["loss"], known.losses))
-
-
-class _Rivals:
-    """Finished architectures by their costs.
-
-    Args:
-        maximise: of each cost, whether more is better.
-    """
-
-    def __init__(self, maximise: Sequence[bool]) -> None:
-        self.signs = np.where(np.asarray(maximise, dtype=bool), -1.0, 1.0)
-        self.costs = np.zeros((0, len(maximise)))
-        """A row per architecture, negated where more is better."""
-        self.races: list[Race] = []
-
-    def add(self, costs: Sequence[float], race: Race) -> None:
-        """One more; kept only where none is as cheap and as good."""
-        known = self.best(costs)
-        if known is None or race.loss < known.loss:
-            self.costs = np.vstack([self.costs, self.signs * costs])
-            self.races.append(race)
-
-    def best(self, costs: Sequence[float]) -> Race | None:
-        """The best that is at least as good in every cost."""
-        rows = np.flatnonzero((self.costs <= self.signs * costs).all(axis=1))
-        return min((self.races[row] for row in rows), key=lambda race: race.loss, default=None)
+            self._rivals.add(costs, Rival(known.metrics["loss"], known.losses))

@@ -15,8 +15,8 @@ from nas import tasks
 from nas.core import evaluation as train
 from nas.core.run_dir import RunDir
 from nas.stages.search.evaluations import Evaluations
-from nas.stages.search.evaluator import LEAST, Evaluation, Evaluator, Race
-from nas.stages.search.search import _Rivals
+from nas.stages.search.evaluator import Evaluation, Evaluator
+from nas.stages.search.racing import MIN_BATCHES, Rival, Rivals
 from search_spaces import InputError
 
 Maker = Callable[..., Evaluator]
@@ -46,46 +46,46 @@ def test_a_limit_takes_fewer_examples(make: Maker) -> None:
 
 
 def test_a_rival_is_no_worse_in_any_cost_whether_less_or_more_is_better() -> None:
-    rivals, race = _Rivals([False, True]), Race(3.0, ())
-    rivals.add([10.0, 5.0], race)
-    assert rivals.best([10.0, 5.0]) is race and rivals.best([11.0, 4.0]) is race
+    rivals, rival = Rivals([False, True]), Rival(3.0, ())
+    rivals.add([10.0, 5.0], rival)
+    assert rivals.best([10.0, 5.0]) is rival and rivals.best([11.0, 4.0]) is rival
     assert rivals.best([9.0, 4.0]) is None, "it costs more"
     assert rivals.best([11.0, 6.0]) is None, "it has less of what should be more"
-    only_quality = _Rivals([])
-    only_quality.add([], race)
-    assert only_quality.best([]) is race
+    only_quality = Rivals([])
+    only_quality.add([], rival)
+    assert only_quality.best([]) is rival
 
 
 def test_a_race_is_lost_only_where_it_is_clear() -> None:
     rng = np.random.default_rng(0)
-    counts, rival = [10] * 60, rng.normal(30, 5, 60)
-    race = Race(3.0, tuple(rival))
-    worse = rival + 5 + rng.normal(0, 0.5, 60)
-    lost = race.lost(list(worse[:LEAST]), counts)
+    counts, losses = [10] * 60, rng.normal(30, 5, 60)
+    rival = Rival(3.0, tuple(losses))
+    worse = losses + 5 + rng.normal(0, 0.5, 60)
+    lost = rival.estimate_if_beaten(list(worse[:MIN_BATCHES]), counts)
     assert lost is not None and lost[0] == pytest.approx(3.5, abs=5 * lost[1])
-    assert race.lost(list(worse[: LEAST - 1]), counts) is None, "too few batches"
-    assert race.lost(list(worse), counts) is None, "all batches were seen: nothing is saved"
-    assert race.lost(list(rival + rng.normal(0, 3, 60))[:30], counts) is None, "about as good"
-    assert race.lost(list(rival - 5)[:30], counts) is None, "better"
+    assert rival.estimate_if_beaten(list(worse[: MIN_BATCHES - 1]), counts) is None, "too few batches"
+    assert rival.estimate_if_beaten(list(worse), counts) is None, "all batches were seen: nothing is saved"
+    assert rival.estimate_if_beaten(list(losses + rng.normal(0, 3, 60))[:30], counts) is None, "about as good"
+    assert rival.estimate_if_beaten(list(losses - 5)[:30], counts) is None, "better"
 
 
 def test_hardly_anyone_loses_a_race_who_would_have_won_it() -> None:
     rng, wrong = np.random.default_rng(1), 0
     for _ in range(300):
-        rival, own = rng.normal(30, 5, (2, 40))
-        race = Race(3.0, tuple(rival))
-        lost = any(race.lost(list(own[:n]), [10] * 40) for n in range(1, 40))
-        wrong += lost and own.sum() <= rival.sum()
+        losses, own = rng.normal(30, 5, (2, 40))
+        rival = Rival(3.0, tuple(losses))
+        lost = any(rival.estimate_if_beaten(list(own[:n]), [10] * 40) for n in range(1, 40))
+        wrong += lost and own.sum() <= losses.sum()
     assert wrong <= 3
 
 
 def test_a_lost_race_is_an_estimate_with_an_interval(make: Maker, searchable: RunDir) -> None:
-    evaluate = make(size=1, split="train", limit=3 * LEAST)  # the toy's validation text is too short for a race
+    evaluate = make(size=1, split="train", limit=3 * MIN_BATCHES)  # the toy's validation text is too short for a race
     arch = train.prepare(searchable).space.largest()
     whole = evaluate(arch)
-    rival = Race(whole.metrics["loss"] - 2, tuple(loss - 2 * n for loss, n in zip(whole.losses, evaluate.counts)))
+    rival = Rival(whole.metrics["loss"] - 2, tuple(loss - 2 * n for loss, n in zip(whole.losses, evaluate.counts)))
     found = evaluate(arch, rival)
-    assert found.interval is not None and len(found.losses) == LEAST
+    assert found.interval is not None and len(found.losses) == MIN_BATCHES
     assert found.metrics["loss"] == pytest.approx(whole.metrics["loss"], abs=1e-4)
     assert found.metrics["perplexity"] == pytest.approx(math.exp(found.metrics["loss"]))
     assert found.interval[0] <= found.metrics["loss"] <= found.interval[1]

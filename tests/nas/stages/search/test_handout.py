@@ -21,7 +21,7 @@ class Search:
         if self.known(number):
             self.told[number] = "known"
             return None
-        return SimpleNamespace(trial=SimpleNamespace(number=number), arch=f"arch {number}", race=None)
+        return SimpleNamespace(trial=SimpleNamespace(number=number), arch=f"arch {number}", rival=None)
 
     def accept(self, proposal, found):
         assert proposal.trial.number not in self.told

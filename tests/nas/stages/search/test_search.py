@@ -265,9 +265,9 @@ def test_damaged_files_are_told(searchable: RunDir, capsys: Any, name: str, cont
 
 def test_who_loses_a_race_is_estimated_and_on_no_front(searchable: RunDir, capsys: Any,
                                                        monkeypatch: pytest.MonkeyPatch) -> None:
-    from nas.stages.search import evaluator
+    from nas.stages.search import racing
 
-    monkeypatch.setattr(evaluator, "LEAST", 3)
+    monkeypatch.setattr(racing, "MIN_BATCHES", 3)
     searched(capsys)
     lost = [row for row in rows() if row["estimated"] == "1"]
     assert lost and all(float(row["low"]) <= float(row["loss"]) <= float(row["high"]) for row in lost)
