@@ -121,7 +121,8 @@ class Experiment:
         else:
             self.make(start, lambda out: api.prune_to(f"{MODELS}/whole", [limit], method, out=out))
         name = f"{start.removeprefix('start-')}-seed{seed}"
-        self.make(name, lambda out: api.retrain(f"{MODELS}/{start}", self.settings(mine, seed), out=out,
+        init = self.options.init if method == "search" else "inherit"
+        self.make(name, lambda out: api.retrain(f"{MODELS}/{start}", self.settings(mine, seed), out=out, init=init,
                                                 teacher=f"{MODELS}/whole", distill="logits"))
         return name, steps
 
@@ -132,10 +133,11 @@ class Experiment:
     def _searched(self) -> None:
         """The supernet and its search; both resume by themselves."""
         if not Path(SPACE).exists():
-            api.space_from(f"{MODELS}/whole", SPACE, keep=KEPT, least=self.options.least)
+            api.space_from(f"{MODELS}/whole", SPACE, keep=KEPT, least=self.options.least,
+                           choices=self.options.choices)
         with self.timed(SUPERNET):
-            api.train(SPACE, None, SUPERNET, training=self.settings(self.supernet_steps), init=f"{MODELS}/whole",
-                      check=False)
+            training = {**self.settings(self.supernet_steps), "strategy": "single", "order_score": "taylor"}
+            api.train(SPACE, None, SUPERNET, training=training, init=f"{MODELS}/whole", check=False)
             most = max(map(Fraction, self.options.budgets.split(",")))
             kept = RunDir.open(SUPERNET).path / "search.yaml"
             settings = {"trials": self.options.trials, "objectives": ["loss", self.measure], "limit": 512,

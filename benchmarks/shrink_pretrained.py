@@ -8,8 +8,9 @@ Part of train.tsv is held out for the search; dev.tsv is read only for the repor
 fine-tuned and teaches everything that is made from it (its logits). Methods:
 
 - search: a supernet around the fine-tuned model, a search within the largest budget, and the best of each budget. The
-  supernet takes a share of the steps (--supernet-share), retraining the rest. The supernet serves all budgets and
-  seeds, but every pick is charged with all of its steps.
+  supernet takes a share of the steps (--supernet-share), retraining the rest. Retraining starts from the slices of the
+  fine-tuned model (--init model) or of the supernet (inherit). The supernet serves all budgets and seeds, but every
+  pick is charged with all of its steps.
 - layers, uniform, importance: nas prune-to.
 - scratch: the largest of the space encoder-small, from scratch; it is smaller than every budget of MiniLM.
 
@@ -44,10 +45,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, required=True, metavar="FOLDER", help="where everything is kept")
     parser.add_argument("--steps", type=int, default=1200, help="steps of every training")
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--supernet-share", type=float, default=0.5, help="share of the steps that the supernet takes")
+    parser.add_argument("--supernet-share", type=float, default=0.125, help="share of the steps that the supernet "
+                        "takes; the rest is for the pick")
+    parser.add_argument("--init", choices=("model", "inherit"), default="model", help="weights that picks start from")
     parser.add_argument("--lr", type=float, default=1e-4)
-    parser.add_argument("--least", type=float, default=0.25, help="smallest share of a dimension in the search space; "
-                        "global importance keeps 1 head of 12, which 0.25 rules out")
+    parser.add_argument("--least", type=float, default=0.06, help="smallest share of a dimension in the search space; "
+                        "global importance keeps 1 head of 12")
+    parser.add_argument("--choices", type=int, default=6, help="values of a dimension in the search space")
     parser.add_argument("--trials", type=int, default=120, help="architectures that the search evaluates")
     parser.add_argument("--budgets", default="1/4,1/8,1/2", help="shares of the cost of the whole model")
     parser.add_argument("--seeds", default="0", help="seeds of training, such as 0,1,2")

@@ -180,8 +180,10 @@ def retrain(
     run_name: Annotated[str | None, typer.Option(
         "--run", metavar="NAME", show_default=False,
         help="With --task: run that holds the data and the result; default SUBNET-TASK.")] = None,
-    init: Annotated[str, typer.Option("--init", metavar="inherit|scratch",
-                                      help="Initial weights: those of the subnet, or random ones.")] = "inherit",
+    init: Annotated[str, typer.Option("--init", metavar="inherit|model|scratch",
+                                      help="Initial weights: inherit (those of the subnet), model (the same part of "
+                                           "the model that its run started from, before the supernet was trained), or "
+                                           "scratch (random ones).")] = "inherit",
     teacher: Annotated[str, typer.Option(
         "--teacher", metavar="supernet|none|SUBNET",
         help="Teacher for distillation. supernet: its largest architecture, if there is a supernet; none: no "

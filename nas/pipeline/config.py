@@ -46,7 +46,7 @@ class PickPart(_Part):
 class RetrainPart(_Part):
     """How selected subnets are retrained; see nas retrain."""
 
-    init: Literal["inherit", "scratch"] = Field("inherit", description="initial weights")
+    init: Literal["inherit", "model", "scratch"] = Field("inherit", description="initial weights")
     teacher: str = Field("supernet", description="supernet, none, or a subnet's folder")
     distill: str | None = Field(None, description="logits, features, attention, separated by commas")
     theseus: bool = Field(False, description="replace the layers of a larger model one by one (BERT-of-Theseus)")

@@ -52,7 +52,7 @@ pick:                         # what to extract: max: [...], knee: true, top: 3 
   knee: true
 
 retrain:                      # null: no retraining, keep the inherited weights
-  init: inherit               # or scratch
+  init: inherit               # or scratch; model: see nas retrain
   teacher: supernet           # or none, or another subnet's folder
   training:
     steps: {retrain_steps}

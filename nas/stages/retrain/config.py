@@ -36,7 +36,7 @@ class RetrainConfig(BaseModel):
 
     schema_version: Literal[1] = 1
     subnet: str
-    init: Literal["inherit", "scratch"] = "inherit"
+    init: Literal["inherit", "model", "scratch"] = "inherit"
     teacher: str = "supernet"
     distill: tuple[Literal["logits", "features", "attention"], ...] = ()
     temperature: float = Field(1.0, gt=0, description="softmax temperature of the logits of student and teacher")

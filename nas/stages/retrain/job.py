@@ -23,7 +23,8 @@ from nas.tasks.base import Prepared
 from search_spaces import Fault, InputError
 from search_spaces.errors import Option
 from supernet import Supernet, Transformer, extract
-from supernet.pretrained import QUANTISATION, WEIGHTS
+from supernet.filling import fill
+from supernet.pretrained import QUANTISATION, WEIGHTS, load_model
 from supernet.train.checkpoint import Checkpoints, newest_step
 from supernet.train.fit import Observer, fit
 from supernet.train.step import Progress, Trainer
@@ -100,6 +101,8 @@ def make_job(subnet: Subnet, prepared: Prepared, request: RetrainRequest) -> Ret
         check_trained(run)
         if not any(step.stage in ("compress", "prune") for step in subnet.facts.made):  # those may leave the space
             prepared.space.encode(subnet.arch)
+    if request.init == "model":
+        _check_start(run, prepared, subnet)
     if request.theseus:
         predecessor(prepared.space, subnet.arch)
     config = make_config(request, run.config().training, subnet=path.name, out=os.path.relpath(out, run.path),
@@ -111,6 +114,14 @@ def make_job(subnet: Subnet, prepared: Prepared, request: RetrainRequest) -> Ret
         check_free(out)
         _check_others(job)
     return job
+
+
+def _check_start(run: RunDir, prepared: Prepared, subnet: Subnet) -> None:
+    """Raises InputError if the run started from no model, or the subnet is not in its space."""
+    if not run.init_path.is_dir():
+        raise InputError(f"{Option('init')} model", f"{run.path} did not start from a trained model; allowed: inherit, "
+                                                    "scratch")
+    prepared.space.encode(subnet.arch)
 
 
 def _teacher(subnet: Subnet, request: RetrainRequest) -> Subnet | None:
@@ -136,6 +147,8 @@ def _inputs(subnet: Subnet, run: RunDir, prepared: Prepared, teacher: Subnet | N
     inputs = {"data": prepared.fingerprint, "architecture": subnet.arch.key}
     if request.init == "inherit":
         inputs["weights of the subnet"] = digest(subnet.path / WEIGHTS)[:16]
+    if request.init == "model":
+        inputs["weights of the model"] = digest(run.init_path / WEIGHTS)[:16]
     if teacher is not None:
         inputs["weights of the teacher"] = digest(teacher.path / WEIGHTS)[:16]
     if request.teacher == "supernet" or request.theseus:
@@ -189,6 +202,10 @@ def make_trainer(job: RetrainJob, prepared: Prepared) -> Trainer:
     recipe, arch = job.config.training, job.subnet.arch
     if job.config.init == "inherit":
         student = job.subnet.model(recipe.dropout)
+    elif job.config.init == "model":
+        net = Supernet(prepared.space, dropout=recipe.dropout)
+        fill(net, load_model(job.run.init_path))
+        student = extract(net, arch)
     else:
         student = Transformer(arch, dropout=recipe.dropout, seed=recipe.seed)
     student = place(student, recipe)

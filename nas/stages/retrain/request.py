@@ -16,7 +16,8 @@ class RetrainSettings:
     """How a subnet is retrained.
 
     Args:
-        init: `inherit` starts with the subnet's weights, `scratch` with random ones.
+        init: `inherit` starts with the subnet's weights, `model` with those that the model has which its run started
+            from, `scratch` with random ones.
         teacher: `supernet`, `none`, or a subnet; where there is no supernet, `supernet` means `none`.
         distill: losses that compare student and teacher; None for `logits` if there is a teacher.
         theseus: whether to replace the layers of a larger architecture one by one.

@@ -46,7 +46,7 @@ def refuses(capsys, *argv):
     (["--teacher", "none", "--distill", "features"], "--distill: features needs a teacher; leave out --teacher none"),
     (["--teacher", "none", "--distill", "attention"], "--distill: attention needs a teacher"),
     (["--theseus", "--distill", "features"], "use --distill logits"),
-    (["--init", "warm"], "init: 'warm' is not allowed: input should be 'inherit' or 'scratch'"),
+    (["--init", "warm"], "init: 'warm' is not allowed: input should be 'inherit', 'model' or 'scratch'"),
     (["--teacher", "nobody"], "nobody: is not the folder of a subnet"),
     (["--set", "temprature=2"], "--set: temprature: unknown setting; allowed: temperature, label_share,"),
     (["--set", "temperature=0"], "temperature: '0' is not allowed: input should be greater than 0"),

@@ -142,3 +142,20 @@ def test_an_extracted_subnet_of_such_a_run_is_ordinary(capsys, largest):
     prepared = stage.prepare(run)
     net = stage.load_supernet(run, prepared.space)
     assert extract(net, prepared.space.smallest()).arch == prepared.space.smallest()
+
+
+def test_a_pick_may_start_from_the_model_again(capsys, largest):
+    """Without the training of the supernet: a rate of nothing leaves the model's own weights."""
+    assert nas(capsys, *options("b", steps=2), "--init", "big")[0] == 0
+    arch = stage.prepare(RunDir.open("b")).space.largest()
+    subnet = write_extracted("b", arch, Path("runs/b/subnets/pick"))
+    still = ("--set=steps=1", "--set=lr=1e-12", "--set=weight_decay=0", "--teacher", "none")
+    assert nas(capsys, "retrain", str(subnet.path), "--init", "model", *still)[0] == 0
+    found, wanted = Transformer.from_pretrained("runs/b/subnets/pick-retrained"), Transformer.from_pretrained("big")
+    batch = stage.prepare(RunDir.open("b")).valid.batch(0, 4, 0)
+    with torch.no_grad():
+        assert (run_model(found.eval(), arch, batch) - run_model(wanted.eval(), arch, batch)).abs().max() < 1e-4
+        assert (run_model(subnet.model().eval(), arch, batch) - run_model(wanted, arch, batch)).abs().max() > 1e-3
+    other = write_extracted("a", arch, Path("runs/a/subnets/pick"))
+    assert "did not start from a trained model; allowed: inherit, scratch" in refused(
+        capsys, "retrain", str(other.path), "--init", "model")
