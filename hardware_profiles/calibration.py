@@ -100,7 +100,7 @@ def from_csv(path: Path) -> list[MeasuredModel]:
 def _measured(row: dict[str, str], where: str) -> MeasuredModel:
     arch, ms = Architecture.from_json(row["architecture"], where), number(row["ms"], where, REMEDY)
     if not 0 < ms < GREATEST_MS:
-        raise InputError(where, f"{ms:g} ms is not a valid latency; allowed: above 0, below {GREATEST_MS:g}; {REMEDY}")
+        raise InputError(where, f"{ms:g} ms is not a valid latency; allowed: above 0, below {GREATEST_MS:g}", REMEDY)
     return MeasuredModel(row["phase"], row["space"], arch, ms)
 
 

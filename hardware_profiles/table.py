@@ -158,7 +158,7 @@ def _read_row(line: list[str], where: str) -> PriceRow:
         unit, names = read_unit(text), tuple(map(str, parse_json(spaces, "")))
         numbers = [float(value) for value in (ms, low, high, *work)]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(where, f"cannot be read ({shown(str(error))}); {REMEDY}") from None
+        raise InputError(where, f"cannot be read ({shown(str(error))})", REMEDY) from None
     if not all(math.isfinite(value) and value >= 0 for value in numbers):
         raise InputError(where, f"{unit}: {ms} ms in [{low}, {high}] is not a valid latency")
     if source not in SOURCES:

@@ -147,14 +147,15 @@ class InputError(ValueError):
     Args:
         where: the file or value that was read, named as the user knows it.
         faults: its faults; a plain string is one fault of the whole input.
+        remedy: of that one fault.
     """
 
     exit_code = 2
     """The exit code of the command line."""
 
-    def __init__(self, where: str, faults: str | Iterable[Fault]) -> None:
+    def __init__(self, where: str, faults: str | Iterable[Fault], remedy: str = "") -> None:
         self.where = where
-        self.faults = (Fault("", faults),) if isinstance(faults, str) else tuple(dict.fromkeys(faults))
+        self.faults = (Fault("", faults, remedy),) if isinstance(faults, str) else tuple(dict.fromkeys(faults))
         super().__init__(where, self.faults)
 
     def __str__(self) -> str:

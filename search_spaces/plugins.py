@@ -230,7 +230,7 @@ def imported(name: str, where: str, remedy: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:
-        raise InputError(where, f"cannot be imported: {error}; {remedy}") from error
+        raise InputError(where, f"cannot be imported: {error}", remedy) from error
 
 
 def _from_file(name: str) -> ModuleType:

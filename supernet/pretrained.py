@@ -87,10 +87,10 @@ def load_model(folder: Path, dropout: float = 0.0) -> Transformer:
     tensors = _unpacked(tensors, how, wanted, folder)
     difference = _difference(wanted, tensors)
     if difference:
-        raise InputError(str(folder / WEIGHTS), f"does not fit {ARCHITECTURE}: {difference}; {REMEDY}")
+        raise InputError(str(folder / WEIGHTS), f"does not fit {ARCHITECTURE}: {difference}", REMEDY)
     damaged = next((name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())), None)
     if damaged is not None:
-        raise InputError(str(folder / WEIGHTS), f"is damaged: {damaged} contains numbers that are not finite; {REMEDY}")
+        raise InputError(str(folder / WEIGHTS), f"is damaged: {damaged} contains numbers that are not finite", REMEDY)
     model.load_state_dict(tensors, assign=True)
     return model.eval()
 
@@ -111,7 +111,7 @@ def _unpacked(tensors: dict[str, Tensor], how: Quantisation, wanted: Mapping[str
         return tensors
     except (KeyError, ValueError) as error:
         reason = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
-        raise InputError(str(folder / WEIGHTS), f"does not fit {QUANTISATION}: {reason}; {REMEDY}") from None
+        raise InputError(str(folder / WEIGHTS), f"does not fit {QUANTISATION}: {reason}", REMEDY) from None
 
 
 def _difference(wanted: Mapping[str, Tensor], actual: Mapping[str, Tensor]) -> str:

@@ -24,7 +24,7 @@ def check_room(where: str, needed: int, what: str, device: torch.device, remedy:
     free = free_bytes(device)
     if free is not None and needed > free:
         raise InputError(where, f"{what} need {needed / GIB:,.1f} GiB; {free / GIB:,.1f} GiB are free on "
-                                f"{'this machine' if device.type == 'cpu' else device}; {remedy}")
+                                f"{'this machine' if device.type == 'cpu' else device}", remedy)
 
 
 def tensor_bytes(tensors: Iterable[Tensor]) -> int:

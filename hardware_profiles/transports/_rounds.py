@@ -44,7 +44,7 @@ def check_stored(line: dict[str, Any], where: str, remedy: str) -> dict[str, Any
         check_line(line, where)
     except (ValueError, TypeError) as error:
         reason = error.faults[0] if isinstance(error, InputError) else error
-        raise InputError(where, f"is damaged ({reason}); {remedy}") from None
+        raise InputError(where, f"is damaged ({reason})", remedy) from None
     return line
 
 

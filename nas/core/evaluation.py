@@ -74,7 +74,7 @@ def read_supernet(run: RunDir, space: SearchSpace, recipe: Recipe) -> Supernet:
     try:
         net.load_state_dict(tensors)
     except RuntimeError:
-        raise InputError(str(run.weights_path), f"does not fit the run's space; {remedy}") from None
+        raise InputError(str(run.weights_path), "does not fit the run's space", remedy) from None
     return net.eval()
 
 

@@ -158,4 +158,4 @@ def read_architecture(data: dict[str, Any], path: Path, remedy: str) -> Architec
     try:
         return Architecture.from_dict(data)
     except InputError as error:
-        raise InputError(str(path), f"is damaged ({error.faults[0]}); {remedy}") from None
+        raise InputError(str(path), f"is damaged ({error.faults[0]})", remedy) from None

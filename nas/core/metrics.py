@@ -121,13 +121,13 @@ def read_rows(path: Path, damaged: bool = True) -> Iterator[MetricRow]:
     remedy = "restore it, or delete it: only the curves so far are lost"
     header, *lines = read_text(path, remedy).split("\n")
     if header and header + "\n" != HEADER:
-        raise InputError(str(path), f"is damaged: line 1 must be {HEADER.strip()}, found {shown(header)}; {remedy}")
+        raise InputError(str(path), f"is damaged: line 1 must be {HEADER.strip()}, found {shown(header)}", remedy)
     for i, line in enumerate(lines[:-1], 2):  # an incomplete last line
         step, _, rest = line.partition(",")
         metric, _, value = rest.rpartition(",")
         try:
             if not metric or not (step.isascii() and step.isdecimal() and len(step) < 16):
-                raise InputError(f"{path}, line {i}", f"{shown(line)} is not a step, a metric and a value; {remedy}")
+                raise InputError(f"{path}, line {i}", f"{shown(line)} is not a step, a metric and a value", remedy)
             yield MetricRow(int(step), metric, number(value, f"{path}, line {i}", remedy), f"{line}\n")
         except InputError:
             if damaged:

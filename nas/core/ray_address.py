@@ -48,7 +48,7 @@ def check_answers(address: str) -> None:
     host, port = match[1] or match[2], int(match[3])
     why = _why_not(host, port)
     if why:
-        raise InputError(Option("ray"), f"no Ray cluster at {requested}: {why}; {REMEDY}")
+        raise InputError(Option("ray"), f"no Ray cluster at {requested}: {why}", REMEDY)
 
 
 def local_address() -> str | None:
@@ -68,7 +68,7 @@ def _require_local() -> str:
     address = local_address()
     if not address:
         message = "no Ray cluster for 'auto': RAY_ADDRESS is not set, and Ray is not running here"
-        raise InputError(Option("ray"), f"{message}; {REMEDY}")
+        raise InputError(Option("ray"), message, REMEDY)
     return address
 
 

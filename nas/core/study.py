@@ -91,7 +91,7 @@ class Study:
         try:
             self.memory.add_trials(self._disk.get_trials(deepcopy=False))
         except ValueError as error:  # Optuna checks what it would have written itself
-            raise InputError(str(path), f"is damaged ({error}); {REMEDY}") from None
+            raise InputError(str(path), f"is damaged ({error})", REMEDY) from None
 
     def _check(self, names: Sequence[str]) -> None:
         for trial in self._disk.get_trials(deepcopy=False):
@@ -100,10 +100,10 @@ class Study:
             if trial.params.keys() != self.distributions.keys() or not all(
                     trial.params[name] in distribution.choices  # type: ignore[attr-defined]  # all genes are choices
                     for name, distribution in self.distributions.items()):
-                raise InputError(str(self.path), f"trial {trial.number} does not belong to this search; {REMEDY}")
+                raise InputError(str(self.path), f"trial {trial.number} does not belong to this search", REMEDY)
             values = trial.values or ()
             if trial.state == TrialState.COMPLETE and not (len(values) == len(names) and np.isfinite(values).all()):
-                raise InputError(where, f"lacks a finite value for one of {', '.join(names)}; {REMEDY}")
+                raise InputError(where, f"lacks a finite value for one of {', '.join(names)}", REMEDY)
 
     def check_measures(self) -> None:
         """Raises InputError if an evaluated trial lacks a metric or a cost that is an objective."""
@@ -112,7 +112,7 @@ class Study:
             known = {**trial.user_attrs["costs"], **trial.user_attrs.get("metrics", {})}
             lacking = [name for name in names if name not in known]
             if trial.state == TrialState.COMPLETE and lacking:
-                raise InputError(f"{self.path}, trial {trial.number}", f"has no {lacking[0]}; {REMEDY}")
+                raise InputError(f"{self.path}, trial {trial.number}", f"has no {lacking[0]}", REMEDY)
 
     @property
     def finished(self) -> list[FrozenTrial]:
@@ -184,4 +184,4 @@ def _open(path: Path, directions: Sequence[StudyDirection]) -> optuna.Study:
         raise
     except Exception as error:  # Optuna applies lines unchecked: a damaged one can raise anything
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(str(path), f"is not a journal of a search ({shown(reason)}); {REMEDY}") from None
+        raise InputError(str(path), f"is not a journal of a search ({shown(reason)})", REMEDY) from None

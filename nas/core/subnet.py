@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from tokenizers import Tokenizer
 
 from nas.core.evaluation import prepare
 from nas.core.measures import Measure
+from nas.core.pricing import Prices, device_costs
 from nas.core.run_dir import ROOT, RunDir, known_runs, write_json
 from nas.tasks.base import Prepared
 from nas.tasks.tokenizer import parse_tokenizer
@@ -137,7 +138,7 @@ class Subnet:
         facts = checked(SubnetFacts, read_json(path / FACTS, REMEDY), str(path / FACTS), REMEDY)
         if arch.key != facts.key:
             raise InputError(str(path / ARCHITECTURE), f"is the architecture {arch.key[:12]}, but {FACTS} belongs to "
-                                                       f"{facts.key[:12]}; {REMEDY}")
+                                                       f"{facts.key[:12]}", REMEDY)
         return cls(path, arch, facts)
 
     def model(self, dropout: float = 0.0) -> Transformer:
@@ -153,11 +154,11 @@ class Subnet:
             raise
         except Exception as error:  # the library raises Exception itself
             reason = getattr(error, "strerror", None) or "the file is damaged"
-            raise InputError(str(path), f"cannot be read ({reason}); {REMEDY}") from None
+            raise InputError(str(path), f"cannot be read ({reason})", REMEDY) from None
         n = tokenizer.get_vocab_size()
         if n > self.arch.vocab_size or (n != self.arch.vocab_size and not self.facts.brings_tokenizer):
             raise InputError(str(path), f"has {n:,} tokens, but the model has a vocabulary of "
-                                        f"{self.arch.vocab_size:,}; {REMEDY}")
+                                        f"{self.arch.vocab_size:,}", REMEDY)
         return tokenizer
 
     def run(self) -> RunDir:
@@ -216,6 +217,24 @@ def write_subnet(folder: Path, model: Transformer, tokenizer: Tokenizer, facts: 
     except (OSError, SafetensorError) as error:
         raise InputError(str(folder), f"cannot be written ({getattr(error, 'strerror', None) or error})") from None
     return Subnet(folder, model.arch, facts)
+
+
+def write_derived(folder: Path, source: Subnet, model: Transformer, step: HistoryStep,
+                  measures: Iterable[str] = ()) -> Subnet:
+    """Write the folder of a model that was made from a subnet, with the costs of the new model.
+
+    Args:
+        measures: names of measures to compute besides those of the source.
+
+    Raises:
+        InputError: the folder exists, or cannot be written.
+    """
+    facts, arch = source.facts, model.arch
+    costs, shares = (facts.costs, facts.unmeasured_share) if arch == source.arch else (
+        device_costs(dict.fromkeys((*facts.costs, *measures)), arch))
+    facts = facts.then(step, key=arch.key, unmeasured_share=shares,
+                       costs={**costs, **Prices({}, arch.context).all_of_model(model)})
+    return write_subnet(folder, model, source.tokenizer(), facts)
 
 
 def check_free(folder: Path) -> None:

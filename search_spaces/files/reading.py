@@ -31,14 +31,14 @@ def read_bytes(path: Path, remedy: str = "", most: int = MOST_BYTES) -> bytes:
     try:
         size = path.stat().st_size
         if size > most:
-            raise InputError(str(path), _sentence(f"has {size:,} bytes; allowed: at most {most:,}", remedy))
+            raise InputError(str(path), f"has {size:,} bytes; allowed: at most {most:,}", remedy)
         return path.read_bytes()
     except OSError as error:
-        raise InputError(str(path), _sentence(f"cannot be read ({error.strerror or error})", remedy)) from None
+        raise InputError(str(path), f"cannot be read ({error.strerror or error})", remedy) from None
     except ValueError as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(str(path), _sentence(f"cannot be read ({error})", remedy)) from None  # a null byte in the path
+        raise InputError(str(path), f"cannot be read ({error})", remedy) from None  # a null byte in the path
 
 
 def read_text(path: Path, remedy: str = "", most: int = MOST_BYTES) -> str:
@@ -51,7 +51,7 @@ def text_of(data: bytes, where: str, remedy: str = "") -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(where, _sentence(f"is not UTF-8 text: byte {error.start} cannot be read", remedy)) from None
+        raise InputError(where, f"is not UTF-8 text: byte {error.start} cannot be read", remedy) from None
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
@@ -68,7 +68,7 @@ def read_table(path: Path, remedy: str = "") -> dict[str, Any]:
 def table(data: object, where: str, remedy: str = "") -> dict[str, Any]:
     """Checks that data are a table of keys."""
     if not isinstance(data, dict):
-        raise InputError(where, _sentence(f"must be a table of keys, found {kind_of(data)}", remedy))
+        raise InputError(where, f"must be a table of keys, found {kind_of(data)}", remedy)
     return data
 
 
@@ -85,13 +85,13 @@ def parse_json(text: str, where: str, remedy: str = "", unique: bool = False) ->
             json.dumps(data, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
         message = f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}"
-        raise InputError(where, _sentence(message, remedy)) from None
+        raise InputError(where, message, remedy) from None
     except UnicodeEncodeError:
-        raise InputError(where, _sentence("not valid JSON: an unpaired surrogate is not text", remedy)) from None
+        raise InputError(where, "not valid JSON: an unpaired surrogate is not text", remedy) from None
     except RecursionError:
-        raise InputError(where, _sentence(f"not valid JSON: {_DEEP}", remedy)) from None
+        raise InputError(where, f"not valid JSON: {_DEEP}", remedy) from None
     except ValueError as error:
-        raise InputError(where, _sentence(f"not valid JSON: {error}", remedy)) from None
+        raise InputError(where, f"not valid JSON: {error}", remedy) from None
     return data
 
 
@@ -122,16 +122,16 @@ def parse_yaml(text: str, where: str, remedy: str = "") -> Any:
     """The value of a YAML text; see `PlainLoader` for what is refused."""
     if len(text) > MOST_YAML_BYTES:
         message = f"has {len(text):,} characters; allowed: at most {MOST_YAML_BYTES:,}"
-        raise InputError(where, _sentence(message, remedy))
+        raise InputError(where, message, remedy)
     try:
         return yaml.load(text, Loader=PlainLoader)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise InputError(where, _sentence(f"not valid YAML{place}: {problem}", remedy)) from None
+        raise InputError(where, f"not valid YAML{place}: {problem}", remedy) from None
     except RecursionError:
-        raise InputError(where, _sentence(f"not valid YAML: {_DEEP}", remedy)) from None
+        raise InputError(where, f"not valid YAML: {_DEEP}", remedy) from None
 
 
 def read_csv(path: Path, columns: Sequence[str], remedy: str = "") -> list[tuple[int, dict[str, str]]]:
@@ -151,12 +151,12 @@ def csv_rows(text: str, where: str, columns: Sequence[str], remedy: str = "") ->
             names = cells
             continue
         if len(cells) != len(names):
-            raise InputError(f"{where}, line {line}", _sentence(f"has {len(cells)} of {len(names)} columns", remedy))
+            raise InputError(f"{where}, line {line}", f"has {len(cells)} of {len(names)} columns", remedy)
         rows.append((line, dict(zip(names, cells))))
     lacking = next((name for name in columns if name not in names), None)
     if lacking is not None:
         header = ", ".join(names) or "nothing"
-        raise InputError(where, _sentence(f"has no column {lacking!r}; it has: {cut(header, 200)}", remedy))
+        raise InputError(where, f"has no column {lacking!r}; it has: {cut(header, 200)}", remedy)
     return rows
 
 
@@ -168,7 +168,7 @@ def csv_lines(text: str, where: str, remedy: str = "") -> Iterator[tuple[int, li
             if cells:
                 yield reader.line_num, cells
     except csv.Error as error:
-        raise InputError(f"{where}, line {reader.line_num}", _sentence(f"is not CSV: {error}", remedy)) from None
+        raise InputError(f"{where}, line {reader.line_num}", f"is not CSV: {error}", remedy) from None
 
 
 def number(text: object, where: str, remedy: str = "") -> float:
@@ -176,7 +176,7 @@ def number(text: object, where: str, remedy: str = "") -> float:
     try:
         return float(text)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        raise InputError(where, _sentence(f"{shown(text)} is not a number", remedy)) from None
+        raise InputError(where, f"{shown(text)} is not a number", remedy) from None
 
 
 def checked(kind: type[Checked] | TypeAdapter[Checked], data: object, where: str, remedy: str = "") -> Checked:
@@ -186,7 +186,7 @@ def checked(kind: type[Checked] | TypeAdapter[Checked], data: object, where: str
             return kind.validate_python(data)
         return kind.model_validate(data) if issubclass(kind, BaseModel) else TypeAdapter(kind).validate_python(data)
     except ValidationError as error:
-        raise InputError(where, _sentence(f"is damaged ({first_fault(error)})", remedy)) from None
+        raise InputError(where, f"is damaged ({first_fault(error)})", remedy) from None
 
 
 def first_fault(error: ValidationError) -> Fault:
@@ -218,10 +218,6 @@ def kind_of(value: object) -> str:
 
 
 _DEEP = f"nested too deeply; allowed: {MOST_DEPTH} levels"
-
-
-def _sentence(problem: str, remedy: str) -> str:
-    return f"{problem}; {remedy}" if remedy else problem
 
 
 def _whole(digits: str) -> int:

@@ -120,7 +120,7 @@ def load_tensors(path: Path, remedy: str = REMEDY) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise InputError(str(path), f"cannot be read ({_reason(error)}); {remedy}") from None
+        raise InputError(str(path), f"cannot be read ({_reason(error)})", remedy) from None
 
 
 def stored_names(path: Path) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def stored_names(path: Path) -> tuple[str, ...]:
         with safe_open(path, "pt") as file:
             return tuple(file.keys())
     except (OSError, SafetensorError) as error:
-        raise InputError(str(path), f"cannot be read ({_reason(error)}); {REMEDY}") from None
+        raise InputError(str(path), f"cannot be read ({_reason(error)})", REMEDY) from None
 
 
 def newest_step(folder: Path) -> int:
@@ -143,11 +143,11 @@ def read_progress(path: Path) -> Progress:
     data = read_table(path, REMEDY)
     known, progress = {field.name for field in fields(Progress)}, data.get("progress")
     if data.get("schema_version") != SCHEMA_VERSION or not isinstance(progress, dict) or set(progress) != known:
-        raise InputError(str(path), f"has a different schema; this version reads schema_version {SCHEMA_VERSION}; "
-                                    f"{REMEDY}")
+        raise InputError(str(path), f"has a different schema; this version reads schema_version {SCHEMA_VERSION}",
+                         REMEDY)
     state = checked(_PROGRESS, progress, str(path), REMEDY)
     if min(state.step, state.tokens, state.skipped, state.best_step) < 0:
-        raise InputError(str(path), f"is damaged (step {state.step}, best step {state.best_step}); {REMEDY}")
+        raise InputError(str(path), f"is damaged (step {state.step}, best step {state.best_step})", REMEDY)
     return state
 
 

@@ -113,7 +113,7 @@ def enough_memory(where: str, remedy: str) -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         if not (isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _ran_out(str(error))):
             raise
-        raise InputError(where, f"out of memory{_figures(str(error))}; {remedy}") from None
+        raise InputError(where, f"out of memory{_figures(str(error))}", remedy) from None
 
 
 def _figures(text: str) -> str:

@@ -12,11 +12,10 @@ from typing import Any
 from nas import tasks
 from nas.core.config import FREE
 from nas.core.evaluation import place, score
-from nas.core.pricing import Prices, device_costs
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir, digest, locked
 from nas.core.stopping import Stopped
-from nas.core.subnet import HistoryStep, Subnet, check_free, finite, write_subnet
+from nas.core.subnet import HistoryStep, Subnet, check_free, finite, write_derived
 from nas.stages.compress.request import CompressRequest
 from nas.stages.compress.technique import CompressionContext, Technique
 from search_spaces import InputError
@@ -99,10 +98,5 @@ def _write(subnet: Subnet, technique: Technique, context: CompressionContext, mo
     metrics = score(here, model.arch, context.task, context.prepared, context.recipe, full=True)
     recipe = {"steps": context.recipe.steps, "lr": context.recipe.lr} if context.trains else {}
     settings = {"technique": technique.name, **technique.summary(context.model, model), **recipe}
-    facts = subnet.facts
-    costs, shares = (facts.costs, facts.unmeasured_share) if model.arch == subnet.arch else (
-        device_costs(facts.costs, model.arch))
     step = HistoryStep(stage="compress", settings=settings, metrics=finite(metrics))
-    facts = facts.then(step, key=model.arch.key, unmeasured_share=shares,
-                       costs={**costs, **Prices({}, model.arch.context).all_of_model(model)})
-    return write_subnet(folder, model, subnet.tokenizer(), facts)
+    return write_derived(folder, subnet, model, step)

@@ -28,7 +28,6 @@ from nas.stages.extract.request import ExtractRequest
 from nas.tasks.base import Prepared
 from search_spaces import Architecture, InputError
 from search_spaces.errors import CheckFailedError
-from search_spaces.files.writing import delete
 from supernet import Supernet, Transformer, extract
 from supernet.batch import Batch, Split
 from supernet.inference import run_model
@@ -137,10 +136,7 @@ class _Extraction:
             labels=prepared.labels, specials=dict(prepared.specials),
             scale=prepared.scale, costs=costs, unmeasured_share=shares,
             made=(HistoryStep(stage="extract", settings=settings, metrics=finite(metrics)),))
-        folder = self._folder(arch)
-        for left in folder.parent.glob(f".{folder.name}.*"):  # by a process that was killed
-            delete(left)
-        return write_subnet(folder, model, prepared.tokenizer, facts)
+        return write_subnet(self._folder(arch), model, prepared.tokenizer, facts)
 
     def keep(self, entry: FrontEntry) -> Subnet:
         """An existing subnet with current costs. Raises InputError if it is damaged."""
@@ -149,9 +145,8 @@ class _Extraction:
             subnet = Subnet.open(str(folder))
             subnet.model()
         except InputError as error:
-            reason = error.faults[0].message.split(";")[0]
-            remedy = "delete it to extract it again"
-            raise InputError(str(folder), f"exists but cannot be used ({reason}); {remedy}") from None
+            raise InputError(str(folder), f"exists but cannot be used ({error.faults[0].reason})",
+                             "delete it to extract it again") from None
         facts, (costs, shares) = subnet.facts, self._prices(entry)
         costs, shares = {**facts.costs, **costs}, {**facts.unmeasured_share, **shares}
         if (costs, shares) == (facts.costs, facts.unmeasured_share):

@@ -13,9 +13,9 @@ from torch import Tensor
 from nas import tasks
 from nas.core.evaluation import place, score
 from nas.core.measures import Limit, devices_of
-from nas.core.pricing import Prices, device_costs, load_devices
+from nas.core.pricing import Prices, load_devices
 from nas.core.progress import StageProgress
-from nas.core.subnet import HistoryStep, Subnet, check_free, finite, write_subnet
+from nas.core.subnet import HistoryStep, Subnet, check_free, finite, write_derived
 from nas.stages.prune_to.methods import OrderedModel, SmallerVersion, ordered, smaller_versions
 from nas.stages.prune_to.request import PruneToRequest
 from nas.tasks.base import Prepared
@@ -227,12 +227,8 @@ def _write(request: PruneToRequest, subnet: Subnet, model: Transformer, data: _D
     """Evaluate on the whole validation split, if there is one, and write the folder."""
     metrics = {} if data is None else score(place(copy.deepcopy(model), data.recipe), model.arch, tasks.get(data.task),
                                             data.prepared, data.recipe, full=True)
-    names = dict.fromkeys((*subnet.facts.costs, *(limit.measure.name for limit in request.limits)))
-    costs, shares = device_costs(names, model.arch)
     score_used = {} if request.method_name == "layers" else {"score": request.scored_by}
     settings = {"method": request.method_name, **score_used,
                 **({"max": ", ".join(map(str, request.limits))} if request.max else {}), **kept}
     step = HistoryStep(stage="prune", settings=settings, metrics=finite(metrics))
-    facts = subnet.facts.then(step, key=model.arch.key, unmeasured_share=shares,
-                              costs={**costs, **Prices({}, model.arch.context).all_of_model(model)})
-    return write_subnet(folder, model, subnet.tokenizer(), facts)
+    return write_derived(folder, subnet, model, step, [limit.measure.name for limit in request.limits])

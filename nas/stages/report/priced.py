@@ -112,5 +112,5 @@ def _check_gaps(folder: Path, measure: str, phase: str) -> Iterator[Gap]:
                                ("predicted_ms", "measured_ms"))
         if not all(math.isfinite(value) and value > 0 for value in (predicted, measured)):
             message = f"{predicted:g} ms predicted and {measured:g} ms measured: a latency is a finite number above 0"
-            raise InputError(f"{path}, line {line}", f"{message}; {remedy}")
+            raise InputError(f"{path}, line {line}", message, remedy)
         yield Gap(measure, "", row["key"], predicted, measured)

@@ -17,7 +17,6 @@ from nas.stages.retrain.request import RetrainRequest
 from nas.tasks.base import Prepared, Task
 from search_spaces import Architecture, InputError
 from search_spaces.errors import Option
-from search_spaces.files.writing import delete
 from supernet.pretrained import QUANTISATION, WEIGHTS
 
 OF_RUN = ("seed", "device", "precision")
@@ -85,8 +84,6 @@ def _adapted(source: Subnet, run: RunDir, prepared: Prepared, seed: int) -> Subn
     folder, weights = run.path / SUBNETS / source.path.resolve().name, digest(source.path / WEIGHTS)[:16]
     if folder.exists():
         return _checked(folder, weights)
-    for left in folder.parent.glob(f".{folder.name}.*"):  # by a process that was killed
-        delete(left)
     model, fresh = with_head(source.model(), prepared.space.largest(), seed)
     settings = {"task": run.config().task, "new_tensors": list(fresh), "weights": weights}
     facts = source.facts.then(

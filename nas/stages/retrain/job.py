@@ -16,7 +16,7 @@ from nas.core.evaluation import check_trained, evaluator, load_supernet, place, 
 from nas.core.metrics import Files, Several
 from nas.core.run_dir import RunDir, digest, locked, write_text
 from nas.core.stopping import Stop, Stopped
-from nas.core.subnet import HistoryStep, Subnet, check_free, finite, write_subnet
+from nas.core.subnet import HistoryStep, Subnet, check_free, finite, write_derived
 from nas.stages.retrain.config import RetrainConfig, make_config, read_config
 from nas.stages.retrain.request import RetrainRequest
 from nas.tasks.base import Prepared
@@ -259,8 +259,8 @@ def _write(job: RetrainJob, prepared: Prepared, trainer: Trainer, progress: Prog
         assert isinstance(model, Transformer)
         metrics = score(model, job.subnet.arch, task, prepared, recipe, full=True)
         settings: dict[str, Any] = {**job.config.facts(), "steps": progress.step, "tokens": progress.tokens}
-        facts = job.subnet.facts.then(HistoryStep(stage="retrain", settings=settings, metrics=finite(metrics)))
-        return write_subnet(job.out, model, job.subnet.tokenizer(), facts)
+        step = HistoryStep(stage="retrain", settings=settings, metrics=finite(metrics))
+        return write_derived(job.out, job.subnet, model, step)
 
 
 def _clean(job: RetrainJob) -> None:

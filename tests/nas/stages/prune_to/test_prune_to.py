@@ -130,7 +130,7 @@ def test_the_first_version_within_the_limit_is_taken_where_latencies_have_gaps(t
 
     monkeypatch.setattr(Prices, "values", values)
     monkeypatch.setattr("nas.stages.prune_to.run.load_devices", lambda names: {})
-    monkeypatch.setattr("nas.stages.prune_to.run.device_costs", lambda names, arch: ({}, {}))
+    monkeypatch.setattr("nas.core.subnet.device_costs", lambda names, arch: ({}, {}))
     subnet = imported(tmp_path / "model", Transformer(arch, seed=0))
     result = run(PruneToRequest(str(subnet.path), ("latency:cpu=6ms",), "layers"), StageProgress())
     assert len(result.after.arch.decoder) == 6 and [value for _, value in result.limits] == [5.0]
