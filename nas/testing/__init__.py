@@ -19,6 +19,7 @@ from search_spaces.lazy import lazy
 if TYPE_CHECKING:
     from nas.testing.blocks import BlockContract
     from nas.testing.formats import FormatContract
+    from nas.testing.importers import ImporterContract
     from nas.testing.measures import MeasureContract
     from nas.testing.residuals import ResidualContract
     from nas.testing.runtimes import RuntimeContract
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
     from nas.testing.techniques import TechniqueContract
     from nas.testing.transports import TransportContract
 
-__all__ = ["BlockContract", "FormatContract", "MeasureContract", "ResidualContract", "RuntimeContract",
-           "SamplerContract", "TaskContract", "TechniqueContract", "TransportContract", "suites"]
-_HOMES = {"BlockContract": "blocks", "FormatContract": "formats", "MeasureContract": "measures",
-          "ResidualContract": "residuals", "RuntimeContract": "runtimes", "SamplerContract": "samplers",
-          "TaskContract": "tasks", "TechniqueContract": "techniques", "TransportContract": "transports"}
+__all__ = ["BlockContract", "FormatContract", "ImporterContract", "MeasureContract", "ResidualContract",
+           "RuntimeContract", "SamplerContract", "TaskContract", "TechniqueContract", "TransportContract", "suites"]
+_HOMES = {"BlockContract": "blocks", "FormatContract": "formats", "ImporterContract": "importers",
+          "MeasureContract": "measures", "ResidualContract": "residuals", "RuntimeContract": "runtimes",
+          "SamplerContract": "samplers", "TaskContract": "tasks", "TechniqueContract": "techniques",
+          "TransportContract": "transports"}
 __getattr__ = lazy(__name__, {name: f"{__name__}.{module}" for name, module in _HOMES.items()})
 
 
