@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nas.core.run_dir import RunDir
     from nas.core.subnet import Subnet
     from nas.stages.export.run import Exported
+    from nas.stages.rank.statistics import RankingReport
     from nas.stages.search.request import SearchCluster
     from nas.stages.search.run import SearchResult
     from nas.tasks.answering import Answer
@@ -72,6 +73,34 @@ def evaluate(of: Name, arch: Name | None = None, split: str = "valid",
     from nas.stages.evaluate.run import run
 
     return run(EvaluateRequest(_name(of), None if arch is None else _name(arch), split, limit), StageProgress())
+
+
+def rank(run: Name, n: int = 20, steps: int | None = None, *, workers: int = 1, ray: str = "local",
+         console: Console | None = None) -> RankingReport:
+    """Report how well a supernet ranks architectures, compared with training them from scratch.
+
+    Args:
+        n: number of architectures to train from scratch.
+        steps: of each; by default those of the supernet.
+        workers: number of parallel trainings on a Ray cluster.
+    """
+    from nas.stages.rank.request import RankRequest
+    from nas.stages.rank.run import run as stage
+
+    with _progress(console) as progress:
+        return stage(RankRequest(_name(run), n, steps, workers, ray), progress)
+
+
+def devices(check: bool = False) -> list[dict[str, Any]]:
+    """The shipped devices and those profiled here, and whether each is available.
+
+    Args:
+        check: also contact remote devices; takes a few seconds each.
+    """
+    from nas.stages.devices.request import DevicesRequest
+    from nas.stages.devices.run import run
+
+    return run(DevicesRequest(check), StageProgress())
 
 
 def profile(device: Name, space: Name, budget: str = "3m", *, out: Name | None = None, phases: Sequence[str] = (),

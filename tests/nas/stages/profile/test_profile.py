@@ -18,6 +18,7 @@ from hardware_profiles import LatencyModel, load_profile, shipped_devices
 from hardware_profiles.provenance import ProfileWarning
 from hardware_profiles.runtimes import torch_eager
 from hardware_profiles.transports import ssh
+from nas import api
 from nas.cli import main
 from nas.core.prediction_quality import Quality, verdict
 from nas.core.run_dir import locked
@@ -212,6 +213,7 @@ def test_an_estimated_device_is_marked_everywhere(capsys) -> None:
 def test_devices_say_what_is_available(capsys) -> None:
     assert main(["devices", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["devices"]}
+    assert list(rows.values()) == api.devices()
     assert rows["cpu"]["available"] and rows["a100-estimated"]["estimated"]
     assert rows["cuda"]["available"] or rows["cuda"]["why_not"]
     assert rows["raspberry-pi-4"]["available"] is None and rows["raspberry-pi-4"]["state"] == "not checked"

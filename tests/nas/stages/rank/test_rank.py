@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from nas import api
 from nas.core import evaluation as stage
 from nas.core.run_dir import RunDir
 from nas.stages.rank import ceiling, scratch
@@ -200,3 +201,8 @@ def test_the_chosen_do_not_depend_on_the_call():
     recipe = one.trainings()[0][1]
     assert (recipe.steps, recipe.layerdrop, recipe.patience, recipe.evaluate_every, recipe.dropout) == (4, 0, 0, 0, 0.1)
     assert [recipe.seed for _, recipe, _, _ in one.trainings()] == [0] * 5 + [1] * 2
+
+
+def test_the_function_reports_what_the_command_does(capsys):
+    report = api.rank("a", n=5, steps=4)
+    assert report.to_dict() == json.loads(nas(capsys, *RANK, "--json")[1])
