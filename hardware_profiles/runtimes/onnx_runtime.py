@@ -128,6 +128,8 @@ def write(module: Any, inputs: Any, path: str, precision: str, sizes: dict[str, 
         sizes: of dynamic axes in `naming`, for counting what is not quantised.
         naming: of `torch.onnx.export`: names of inputs, outputs and dynamic axes, and the opset.
     """
+    from hardware_profiles.quiet import quiet
+
     part = f"{path}.part"
     try:
         with quiet():
@@ -261,21 +263,3 @@ def _reason(error: BaseException | None) -> str:
             return f"the operator {names[0]} cannot be exported to ONNX; remove blocks that use it from the space"
         error = error.__cause__
     return f"the module cannot be exported ({message[:200]})"
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Suppress Python output of libraries."""
-    import io
-    import logging
-    import warnings
-
-    before = logging.root.manager.disable
-    logging.disable(logging.ERROR)
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), \
-                contextlib.redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)

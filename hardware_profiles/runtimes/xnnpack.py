@@ -252,7 +252,7 @@ def _reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress output of libraries, from Python and C++."""
+    """Suppress output of libraries, from Python and C++. Runs on devices, which have no `hardware_profiles.quiet`."""
     import io
     import logging
     import warnings

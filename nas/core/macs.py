@@ -7,9 +7,7 @@ than none.
 
 from __future__ import annotations
 
-import logging
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -19,6 +17,7 @@ import torch
 from fvcore.nn.jit_analysis import JitModelAnalysis
 from torch import Tensor, nn
 
+from hardware_profiles.quiet import no_warnings
 from search_spaces.errors import InputError
 from search_spaces.units import Unit
 from supernet.build import build_unit
@@ -188,7 +187,7 @@ def module_macs(module: nn.Module, inputs: tuple[Tensor, ...], name: str, biases
         for operator in ZERO_COST:
             analysis.set_op_handle(operator, None)
         analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False)
-        with _quiet():
+        with no_warnings(), _one_thread():  # the tracer warns of fixed Python values, but lengths are fixed here
             total = int(analysis.total())
             unknown = sorted(analysis.unsupported_ops())
     if unknown:
@@ -199,19 +198,11 @@ def module_macs(module: nn.Module, inputs: tuple[Tensor, ...], name: str, biases
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress tracer warnings about fixed Python values: counting needs fixed lengths.
-
-    Uses one thread, because units are small.
-    """
-    logger = logging.getLogger("fvcore.nn.jit_analysis")
-    level, threads = logger.level, torch.get_num_threads()
-    logger.setLevel(logging.ERROR)
+def _one_thread() -> Iterator[None]:
+    """Use one thread, because units are small."""
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
+        yield
     finally:
         torch.set_num_threads(threads)
-        logger.setLevel(level)

@@ -107,7 +107,7 @@ class Compiler:
         first = {workload.name for workload in workloads[:least]}
         todo = [(workload, workload.name in first) for workload in workloads if workload.name not in results]
         if todo:
-            with nullcontext(pool) if pool else FreshPool(min(processes(), len(todo)), quiet) as workers:
+            with nullcontext(pool) if pool else FreshPool(min(processes(), len(todo)), one_thread) as workers:
                 for name, compiled in self._in_processes(todo, stop, more, workers):
                     results[name] = compiled
                     done(compiled)
@@ -138,7 +138,7 @@ def processes() -> int:
     return os.cpu_count() or 1
 
 
-def quiet() -> None:
+def one_thread() -> None:
     """Use one thread per process."""
     import torch
 

@@ -24,7 +24,7 @@ from nas.core.progress import ProgressTask, StageProgress
 from nas.core.run_dir import write_text
 from nas.core.stopping import Stop, Stopped
 from nas.core.timing import sources
-from nas.core.timing.compiling import Compiled, Compiler, processes, quiet
+from nas.core.timing.compiling import Compiled, Compiler, one_thread, processes
 from nas.core.timing.fresh import FreshPool
 from nas.core.timing.workloads import Workload
 from search_spaces import InputError
@@ -75,7 +75,7 @@ class Bench:
 
     def __enter__(self) -> Bench:
         """Use the same compiling processes for all calls of `prepare` until the end of the block."""
-        self.pool = FreshPool(processes(), quiet) if self.runtime.SUFFIX else None
+        self.pool = FreshPool(processes(), one_thread) if self.runtime.SUFFIX else None
         return self
 
     def __exit__(self, *_: object) -> None:

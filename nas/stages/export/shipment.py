@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from hardware_profiles.profile import Conditions
-from hardware_profiles.runtimes.onnx_runtime import quiet
+from hardware_profiles.quiet import quiet
 from nas.core.subnet import Subnet
 from nas.core.timing.workloads import Workload
 from search_spaces import Architecture, InputError

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from hardware_profiles.runtimes.onnx_runtime import quiet
+from hardware_profiles.quiet import quiet
 from nas.importers import NotExpressibleError, StockModel, stock_models, stock_tensors
 from nas.stages.export.reading import label_names, special_ids
 from nas.stages.export.shipment import Inputs, Run, Shipment

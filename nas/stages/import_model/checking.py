@@ -12,7 +12,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from hardware_profiles.runtimes.onnx_runtime import quiet
+from hardware_profiles.quiet import quiet
 from nas.importers import Checkpoint, ImportedModel
 from search_spaces.errors import CheckFailedError, InputError
 

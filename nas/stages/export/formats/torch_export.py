@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hardware_profiles.runtimes.onnx_runtime import quiet
+from hardware_profiles.quiet import quiet
 from nas.stages.export.decoding import Call
 from nas.stages.export.folder import program_usage, write_program_folder
 from nas.stages.export.programs import MODEL, programs
