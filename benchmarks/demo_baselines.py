@@ -23,9 +23,10 @@ from nas import api
 from nas.cli import main as nas
 from nas.core.evaluated import read_evaluated
 from nas.core.evaluation import prepare
+from nas.core.names import subnets_in
 from nas.core.picking import knee
 from nas.core.run_dir import RunDir
-from nas.core.subnet import Subnet, subnets_in
+from nas.core.subnet import Subnet
 from nas.pipeline.reading import read_pipeline
 from search_spaces import Architecture, SearchSpace
 

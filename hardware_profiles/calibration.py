@@ -17,7 +17,7 @@ from hardware_profiles.profile import Calibration, Stored, group
 from hardware_profiles.steps import steps_with_reuse
 from hardware_profiles.table import PriceTable
 from search_spaces.architecture import Architecture
-from search_spaces.errors import InputError
+from search_spaces.errors import Command, InputError
 from search_spaces.files.reading import number, read_csv
 
 Floats = NDArray[np.float64]
@@ -26,7 +26,7 @@ NOISE, TRUST = 0.02, 0.1
 
 GREATEST_MS = 1e9
 """Eleven days; the fit fails on larger numbers."""
-REMEDY = "delete the file and run nas profile again"
+REMEDY = f"delete the file and run {Command('profile')} again"
 _COLUMNS = ("phase", "space", "ms", "architecture")
 
 

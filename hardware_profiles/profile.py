@@ -142,8 +142,9 @@ def read_stored(folder: Path) -> Stored:
     """The description of a measured profile. Raises InputError."""
     path = folder / "profile.yaml"
     if not path.is_file():
-        raise InputError(str(folder), "is not a profile folder: it contains no profile.yaml; run nas profile")
-    remedy = "run nas profile again"
+        raise InputError(str(folder), "is not a profile folder: it contains no profile.yaml",
+                         f"run {Command('profile')}")
+    remedy = f"run {Command('profile')} again"
     data = table(read_yaml(path, remedy), str(path), remedy)
     try:
         return Stored.model_validate(data, context=STORED)

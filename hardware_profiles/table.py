@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from search_spaces.block import BlockConfig
-from search_spaces.errors import InputError, shown
+from search_spaces.errors import Command, InputError, shown
 from search_spaces.files.reading import csv_lines, parse_json, read_text
 from search_spaces.units import Unit
 
-REMEDY = "run nas profile again"
+REMEDY = f"run {Command('profile')} again"
 SOURCES = ("measured", "interpolated", "estimated", "unpriced")
 """Sources of a price: `estimated` is computed from a specification; `unpriced` means that the profile was fitted on
 whole models and the unit has no price."""

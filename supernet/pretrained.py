@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from search_spaces.errors import InputError
+from search_spaces.files import ARCHITECTURE
 from search_spaces.files.loader import load_architecture
 from search_spaces.files.reading import checked, read_json
 from search_spaces.files.writing import whole
@@ -22,7 +23,9 @@ from supernet.declared import declared_matrices
 from supernet.train.checkpoint import load_tensors, save_tensors
 from supernet.transformer import Transformer
 
-ARCHITECTURE, WEIGHTS, QUANTISATION = "architecture.json", "model.safetensors", "quantisation.json"
+WEIGHTS, QUANTISATION = "model.safetensors", "quantisation.json"
+
+
 class Packing(NamedTuple):
     """A lossless compact storage format of tensors.
 

@@ -32,7 +32,7 @@ import typer
 import typer.main
 
 import nas.stages.report.run
-from hardware_profiles import protocol as measure
+from hardware_profiles import protocol
 from nas import cli
 from nas.core.timing.session import Rounds
 from nas.stages.search.search import Search
@@ -238,7 +238,7 @@ def _no_long_work() -> Iterator[None]:
     """End commands that have read everything and would go on for as long as they were asked to."""
     with contextlib.ExitStack() as stack:
         for owner, name, most in ((Trainer, "step", 12), (Search, "propose", 8), (Rounds, "add", 40),
-                                  (measure, "_order", 40)):
+                                  (protocol, "_order", 40)):
             stack.enter_context(mock.patch.object(owner, name, _counted(getattr(owner, name), most)))
         yield
 

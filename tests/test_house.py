@@ -10,10 +10,16 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+import typer
+
+from nas.cli import app
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("search_spaces", "supernet", "hardware_profiles", "nas")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+COMMAND = re.compile(r"(?<![\w-])nas ([a-z][a-z-]*)")
+FREE_TEXTS = ("help", "description")
+"""Arguments that are read in help and reference pages, and name commands without arguments."""
 OTHER_PROGRAMS = ("hardware_profiles.protocol", "hardware_profiles.transports")
 """What starts programs that have flags of their own: the process that measures, ssh and adb."""
 NO_NOUNS = {"told", "asked", "found", "made", "each", "says", "parted", "anew"}
@@ -125,6 +131,16 @@ def flags() -> Iterator[str]:
             yield from (f"{name} {flag}" for flag in found - OTHER_FLAGS)
 
 
+def raw_commands() -> Iterator[str]:
+    """A command in a message is a `Command`, which quotes names with spaces; help and docstrings are free."""
+    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for name, tree in modules().items():
+        free = {id(part) for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg in FREE_TEXTS
+                for part in ast.walk(node.value)}
+        yield from (f"{name}: nas {command}" for text in _strings(tree, free) for command in COMMAND.findall(text)
+                    if command in known)
+
+
 def names() -> Iterator[str]:
     """Variables, arguments, functions and classes are named by the noun that they are."""
     for name, tree in modules().items():
@@ -136,8 +152,8 @@ def names() -> Iterator[str]:
                 yield f"{name}, line {node.lineno}: {declared}"
 
 
-def _strings(tree: ast.Module) -> Iterator[str]:
-    free = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+def _strings(tree: ast.Module, free: Iterable[int] = ()) -> Iterator[str]:
+    free = {*free, *(id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr))}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in free:
             yield node.value
@@ -145,7 +161,7 @@ def _strings(tree: ast.Module) -> Iterator[str]:
 
 RULES: dict[str, Callable[[], Iterable[str]]] = {
     rule.__name__: rule for rule in (class_names, core_imports, stage_imports, nas_imports, rich_imports,
-                                 private_imports, flags, names)}
+                                 private_imports, flags, raw_commands, names)}
 
 
 @pytest.mark.parametrize("rule", RULES)

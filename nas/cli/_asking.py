@@ -11,6 +11,7 @@ from rich.prompt import Prompt
 from nas.core.commands import command_line
 from nas.terminal.tables import table
 from search_spaces import InputError
+from search_spaces.errors import Command
 
 if TYPE_CHECKING:
     from nas.pipeline.init import Question
@@ -50,8 +51,8 @@ class Asking:
                 question.check(answer)
                 return answer
             except EOFError:
-                raise InputError("nas init", f"the input ended at the question {question.text!r}; give "
-                                             f"{question.option}, or --yes for the default answers") from None
+                raise InputError(str(Command("init")), f"the input ended at the question {question.text!r}; give "
+                                                   f"{question.option}, or --yes for the default answers") from None
             except InputError as error:
                 self._print("; ".join(fault.message for fault in error.faults))
 

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-ROOT = Path("runs")
+from nas.core.names import ROOT, SUBNETS, known_runs
+from search_spaces.files import ARCHITECTURE
+
 _DEVICE_FILE = re.compile(r"^runtime:", re.MULTILINE)
 """Matches device files, and no other YAML files such as spaces or configs."""
 
@@ -38,12 +40,12 @@ def devices(incomplete: str) -> list[str]:
 
 def runs(incomplete: str) -> list[str]:
     """The runs of this folder."""
-    return _beginning((path.parent.name for path in ROOT.glob("*/config.yaml")), incomplete)
+    return _beginning(known_runs(), incomplete)
 
 
 def subnets(incomplete: str) -> list[str]:
     """The subnets of all runs, as RUN/KEY."""
-    files = ROOT.glob("*/subnets/*/architecture.json")
+    files = ROOT.glob(f"*/{SUBNETS}/*/{ARCHITECTURE}")
     return _beginning((f"{path.parts[-4]}/{path.parts[-2]}" for path in files), incomplete)
 
 
@@ -61,7 +63,7 @@ def _front_keys(path: Path) -> list[str]:
         keys = [str(architecture["key"])[:12] for architecture in read_table(path)["architectures"]]
     except (ValueError, KeyError, TypeError):
         return []
-    return [f"{folder.name}/{key}" for key in keys if not (folder / "subnets" / key).is_dir()]
+    return [f"{folder.name}/{key}" for key in keys if not (folder / SUBNETS / key).is_dir()]
 
 
 def _device_paths(incomplete: str) -> Iterator[str]:

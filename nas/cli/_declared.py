@@ -12,6 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from nas.cli._app import LoggedCommand
+from nas.core.commands import shell_command
+from search_spaces.errors import Command
 
 TECHNIQUE = "technique"
 """Key of the technique's options in the context of a command."""
@@ -31,8 +33,9 @@ class CompressCommand(LoggedCommand):
             own = _by_field({name: technique.settings() for name, technique in _techniques().items()})
             listed = ", ".join(f"{field} (of {names})" for field, names in own.items())
             _param(self, "settings").help = (
-                f"Setting, repeatable: {listed}, or a training setting (see nas settings). Default: those of the run, "
-                "with a tenth of its steps and a lower lr; steps=0 skips training if the technique allows it.")
+                f"Setting, repeatable: {listed}, or a training setting (see {shell_command(Command('settings'))}). "
+                "Default: those of the run, with a tenth of its steps and a lower lr; steps=0 skips training if the "
+                "technique allows it.")
         return super().get_params(ctx)
 
     def invoke(self, ctx: Any) -> Any:

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from nas.core.commands import command_line
+from nas.core.names import CONFIG, ROOT
 from nas.terminal.text import printable
 
-ROOT, FILE = Path("runs"), "log.txt"
+FILE = "log.txt"
 ENDED = {0: "done", 1: "a check failed", 2: "refused", 130: "stopped"}
 NAMES = ("run", "resume", "subnet", "name", "names")
 """Arguments and options that name a run, or a subnet of one."""
@@ -129,4 +130,4 @@ def _folder(name: str) -> Path | None:
     """The run's folder: of its name or path, of RUN/KEY, or of a subnet's folder in it."""
     path, under = Path(name), ROOT / name
     candidates = [*([path] if os.sep in name else []), under, under.parent, path.parent, path.parent.parent]
-    return next((candidate for candidate in candidates if (candidate / "config.yaml").is_file()), None)
+    return next((candidate for candidate in candidates if (candidate / CONFIG).is_file()), None)

@@ -9,6 +9,8 @@ import typer
 
 from nas.cli import _complete
 from nas.cli._app import ALL, Json, app, screen, show_note, show_result, show_text
+from nas.core.commands import command_line
+from search_spaces.errors import Command
 
 EVERY_S = 2.0
 
@@ -48,7 +50,8 @@ def init(
     given = Given(tuple(paths), options, {key: value for key, value in answers.items() if value is not None})
     asking = Asking(screen(), yes)
     path = write_config(Path(file), asking.ask, given, asking.show)
-    show_text(f"wrote {path}; show the plan: nas run {path} --dry-run; start: nas run {path}")
+    show_text(command_line(f"wrote {path}; show the plan: {Command('run', str(path), dry_run=True)}; "
+                           f"start: {Command('run', str(path))}"))
 
 
 @app.command("run", rich_help_panel=ALL)
@@ -77,7 +80,7 @@ def run_command(
     try:
         outcome = run(config, first, dry, TerminalPipeline(console))
     except Stopped:
-        show_note(f"stopped; resume with: nas run {config}")
+        show_note(command_line(f"stopped; resume with: {Command('run', config)}"))
         raise typer.Exit(130) from None
     if isinstance(outcome, PipelinePlan):
         with console.status("estimating the time of each stage ...") if console.is_terminal else nullcontext():

@@ -17,7 +17,7 @@ from supernet.batch import Batch
 from supernet.inference import predict
 from supernet.store import has_cores
 from supernet.train.checkpoint import load_tensors
-from supernet.train.fit import Evaluate, enough_memory
+from supernet.train.fit import EvaluateTrainer, enough_memory
 from supernet.train.recipe import Recipe
 from supernet.train.step import Trainer
 
@@ -36,7 +36,8 @@ def prepare(run: RunDir) -> Prepared:
     return prepared
 
 
-def evaluator(task: Task, prepared: Prepared, archs: Mapping[str, Architecture], limited: bool = True) -> Evaluate:
+def evaluator(task: Task, prepared: Prepared, archs: Mapping[str, Architecture],
+              limited: bool = True) -> EvaluateTrainer:
     """Evaluates architectures on the validation split; `loss` is their mean."""
     def evaluate(trainer: Trainer) -> dict[str, float]:
         recipe = trainer.recipe

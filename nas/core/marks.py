@@ -64,4 +64,5 @@ def _remedy(device: str, phase: str, space: str) -> tuple[str, str]:
             return "estimated", f"{device} is estimated from a specification; profile the device to measure it"
         return "interpolated", f"to measure more units, run {profile_command(device, phase, space)}"
     except InputError:
-        return "interpolated or estimated", f"there is no profile of {device} here; create one with nas profile"
+        return ("interpolated or estimated",
+                f"there is no profile of {device} here; create one with {Command('profile', device)}")

@@ -13,6 +13,7 @@ from pydantic import BaseModel, field_validator
 from nas.core.fronts import read_architecture
 from nas.core.run_dir import RunDir
 from search_spaces import Architecture
+from search_spaces.files import ARCHITECTURE
 from search_spaces.files.reading import checked, read_json
 
 RESULT = "result.json"
@@ -75,7 +76,7 @@ def _results(folder: Path) -> Iterator[tuple[Architecture, int, float]]:
         result, remedy = _read_result(path.parent), "delete its folder to train this architecture again"
         loss = None if result is None else result.metrics["loss"]
         if result is not None and loss is not None and math.isfinite(loss):
-            source = path.with_name("architecture.json")
+            source = path.with_name(ARCHITECTURE)
             data = checked(_ArchitectureFile, {"data": read_json(source, remedy)}, str(source), remedy)
             yield read_architecture(data.data, source, remedy), result.steps, loss
 

@@ -6,14 +6,15 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+from nas.core.names import matching, run_and_key, subnets_in
 from search_spaces import Architecture, InputError, SearchSpace, load_architecture, load_space, shipped_spaces
 from search_spaces.errors import Command, Option, did_you_mean
+from search_spaces.files import ARCHITECTURE
 from search_spaces.published import catalogue
 
 DEFAULT_LENGTH = 128
 SPACE_ENDINGS = (".yaml", ".yml")
 ARCHITECTURE_ENDINGS = (".json",)
-ROOT = Path("runs")
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,14 @@ def resolve(text: str) -> SearchSpace | Named:
         return load_space(text)
     if path.suffix.lower() in ARCHITECTURE_ENDINGS:
         return Named(text, _architecture(path))
-    if (path / "architecture.json").is_file():
-        return Named(text, _architecture(path / "architecture.json"))
+    if (path / ARCHITECTURE).is_file():
+        return Named(text, _architecture(path / ARCHITECTURE))
     if path.exists():
         raise InputError(text, "is neither a space (.yaml) nor an architecture (.json, or a folder with "
                                "architecture.json)")
-    if folder := _run_of(text):
-        return Named(text, _of_run(folder, text))
+    folder, key = run_and_key(text)
+    if folder:
+        return Named(text, _of_run(folder, key, text))
     raise InputError(text, _unknown(text))
 
 
@@ -104,21 +106,11 @@ def _architecture(path: Path) -> Architecture:
     return load_architecture(path)
 
 
-def _run_of(text: str) -> Path | None:
-    """The folder of the run in RUN/KEY; None if there is no such run."""
-    run = text.rpartition("/")[0]
-    folders = (Path(run), ROOT / run) if run else ()
-    return next((folder for folder in folders if (folder / "config.yaml").is_file()), None)
-
-
-def _of_run(folder: Path, text: str) -> Architecture:
+def _of_run(folder: Path, key: str, text: str) -> Architecture:
     """The subnet of a run, or else the architecture on its front, that a key names. Raises InputError."""
-    key = text.rpartition("/")[2]
-    from nas.core.subnet import named_subnets
-
-    subnets = named_subnets(key, folder)
+    subnets = matching(key, subnets_in(folder))
     if len(subnets) == 1:
-        return _architecture(subnets[0] / "architecture.json")
+        return _architecture(subnets[0] / ARCHITECTURE)
     front = [arch for arch in _front(folder) if arch.key.startswith(key)] if key else []
     known = [subnet.name for subnet in subnets] or [arch.key[:12] for arch in front]
     if not subnets and len(front) == 1:
@@ -142,7 +134,7 @@ def _front(folder: Path) -> list[Architecture]:
 
 
 def _unknown(text: str) -> str:
-    if _run_of(f"{text}/"):
+    if run_and_key(f"{text}/")[0]:
         return f"is a run; give RUN/KEY: {Command('pareto', text)} lists keys"
     others = (f"; shipped spaces: {', '.join(shipped_spaces())}; "
               f"{Command('published')} lists the published architectures")

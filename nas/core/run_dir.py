@@ -17,13 +17,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from nas.core.config import RunConfig, read_config
+from nas.core.names import CONFIG, ROOT, known_runs
 from search_spaces import InputError, SearchSpace
 from search_spaces.errors import Command, did_you_mean
 from search_spaces.files.loader import space_from_text, space_text
 from search_spaces.files.reading import checked, read_table
 from search_spaces.files.writing import delete, sweep, whole
-
-ROOT = Path("runs")
 
 
 class _Start(BaseModel):
@@ -56,11 +55,6 @@ def folder_of_run(name: str) -> Path:
         raise InputError("run", f"{name!r} is not allowed; allowed: letters, digits, . _ + -, or the path of a folder "
                                 "with such a name")
     return path if os.sep in name else ROOT / name
-
-
-def known_runs() -> list[str]:
-    """The names of the runs that are here."""
-    return sorted(path.parent.name for path in ROOT.glob("*/config.yaml"))
 
 
 class RunDir:
@@ -125,7 +119,7 @@ class RunDir:
     @property
     def config_path(self) -> Path:
         """The resolved config."""
-        return self.path / "config.yaml"
+        return self.path / CONFIG
 
     @property
     def weights_path(self) -> Path:

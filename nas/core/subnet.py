@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,18 +20,21 @@ from tokenizers import Tokenizer
 
 from nas.core.evaluation import prepare
 from nas.core.measures import Measure
+from nas.core.names import CONFIG, ROOT, SUBNETS, known_runs, matching, run_and_key, subnets_in
 from nas.core.pricing import Prices, device_costs
-from nas.core.run_dir import ROOT, RunDir, known_runs, write_json
+from nas.core.run_dir import RunDir, write_json
 from nas.tasks.base import Prepared
 from nas.tasks.tokenizer import parse_tokenizer
 from search_spaces import Architecture, InputError, load_architecture
 from search_spaces.errors import Command, Option, did_you_mean
+from search_spaces.files import ARCHITECTURE
 from search_spaces.files.reading import checked, read_json, read_text
 from search_spaces.files.writing import delete, whole
 from supernet import Transformer
-from supernet.pretrained import ARCHITECTURE, REMEDY, save_model
+from supernet.pretrained import REMEDY, save_model
 
-FACTS, TOKENIZER, SUBNETS = "metrics.json", "tokenizer.json", "subnets"
+FACTS, TOKENIZER = "metrics.json", "tokenizer.json"
+WRITES = f"{Command('extract')} writes subnets"
 
 
 class _Frozen(BaseModel):
@@ -169,7 +172,7 @@ class Subnet:
                                              f"evaluate it with; fine-tune it first: {remedy}")
         around = self.path.resolve().parent
         for folder in (*([around.parent] if around.name == SUBNETS else []), Path(self.facts.run)):
-            if (folder / "config.yaml").is_file():
+            if (folder / CONFIG).is_file():
                 return RunDir.open(os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else str(folder))
         raise InputError(str(self.path), f"its run {self.facts.run} does not exist here; the data of the run are "
                                          "needed")
@@ -247,32 +250,21 @@ def check_free(folder: Path) -> None:
                                       f"{Option('out')}")
 
 
-def subnets_in(run: Path) -> list[Path]:
-    """The folders of a run's subnets by name, without unfinished ones."""
-    folders = (path.parent for path in (run / SUBNETS).glob(f"*/{ARCHITECTURE}"))
-    return sorted(folder for folder in folders if not folder.name.startswith("."))
-
-
-def named_subnets(key: str, run: Path) -> list[Path]:
-    """The folders of a run's subnets that a key, or the beginning of one, names."""
-    return _named(key, subnets_in(run)) if key else []
-
-
 def _folder(name: str) -> Path:
     path = Path(name)
     if (path / ARCHITECTURE).is_file():
         return path
-    run, _, key = name.rpartition("/")
-    there = subnets_in(Path(run) if (Path(run) / SUBNETS).is_dir() else ROOT / run) if run else []
-    matches = _named(key, there) if key else []
+    run, key = run_and_key(name)
+    there = subnets_in(run) if run else []
+    matches = matching(key, there)
     if len(matches) == 1:
         return matches[0]
     if matches:
         raise InputError(name, f"matches several subnets: {', '.join(subnet.name for subnet in matches)}")
     if path.is_dir():
-        raise InputError(name, f"is not a subnet: it contains no {ARCHITECTURE}; nas extract writes subnets")
-    known = f"subnets of {run}: {', '.join(subnet.name for subnet in there)}" if there else _known(name)
-    raise InputError(name, f"is not the folder of a subnet; {known}")
+        raise InputError(name, f"is not a subnet: it contains no {ARCHITECTURE}; {WRITES}")
+    listed = f"subnets of {name.rpartition('/')[0]}: {', '.join(subnet.name for subnet in there)}" if there else ""
+    raise InputError(name, f"is not the folder of a subnet; {listed or _known(name)}")
 
 
 def _known(name: str) -> str:
@@ -280,20 +272,8 @@ def _known(name: str) -> str:
     runs = known_runs()
     subnets = [f"{run}/{subnet.name}" for run in runs for subnet in subnets_in(ROOT / run)]
     hints = [f"{what} here: {', '.join(known)}" for what, known in (("runs", runs), ("subnets", subnets)) if known]
-    hints += [] if subnets else ["nas extract writes subnets"]
+    hints += [] if subnets else [WRITES]
     return "; ".join(hints) + did_you_mean(name, [subnet for subnet in (*runs, *subnets) if subnet != name])
-
-
-def _named(key: str, there: Sequence[Path]) -> list[Path]:
-    """The matches of a name: the exact one, else keys with this prefix and suffix, else all with this prefix.
-
-    `7b9f` is the extracted subnet even if others were derived from it; `7b9f-int8` is one of those.
-    """
-    begins, _, ends = key.partition("-")
-    ways = ([subnet for subnet in there if subnet.name == key],
-            [subnet for subnet in there if subnet.name.startswith(begins) and subnet.name.partition("-")[2] == ends],
-            [subnet for subnet in there if subnet.name.startswith(key)])
-    return next(filter(None, ways), [])
 
 
 def finite(metrics: dict[str, float]) -> dict[str, float | None]:

@@ -21,7 +21,7 @@ from nas.stages.profile.profiling import conditions_of
 from nas.stages.profile.request import LEAST_CHECKED
 from nas.stages.retrain.config import make_config
 from nas.stages.search import samplers
-from nas.stages.search.calibration import check_trained
+from nas.stages.search.calibration import check_enough_trained
 from nas.stages.search.suggestions import named
 from search_spaces import Fault, InputError, load_space
 from search_spaces.errors import Option, with_references
@@ -139,7 +139,7 @@ def _search_words(settings: SearchConfig, config: PipelineConfig) -> Iterator[Fa
             yield from _refused("search.warm_start", named, name)
     if settings.calibrate is not None:
         problems = list(_refused("search.calibrate", RunDir.open, settings.calibrate))
-        yield from problems or _refused("search", check_trained, settings.calibrate)
+        yield from problems or _refused("search", check_enough_trained, settings.calibrate)
 
 
 def _applicable(config: PipelineConfig) -> Iterator[Fault]:

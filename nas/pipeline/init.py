@@ -24,21 +24,21 @@ from search_spaces import InputError, load_space, shipped_spaces
 from search_spaces.errors import Command, Option, Setting
 
 TEMPLATE = """\
-# A whole search for efficient Transformers: nas run {file}
+# A whole search for efficient Transformers: {command}
 # {dry_run} prints the plan and estimated times. Rerun the command to resume.
 schema_version: 1
 run: {run:<24} # everything goes to {folder}
-space: {space:<22} # nas spaces lists them; or your own YAML file
+space: {space:<22} # {spaces} lists them; or your own YAML file
 task: {task}
 {data}
 
-training:                     # nas settings lists all of them
+training:                     # {settings} lists all of them
   steps: {steps}
   batch_size: 8
   lr: 0.002
   dropout: 0
 
-devices:                      # nas devices lists them; each is profiled, and is an objective of the search
+devices:                      # {devices} lists them; each is profiled, and is an objective of the search
   - device: {device}
     budget: {budget:<17} # for the whole profile, including compilation; a longer one is more precise
     check: 0                  # number of unseen models to measure, to check predictions: 4 or more
@@ -191,9 +191,11 @@ def _text(path: Path, answers: Mapping[str, str], data: Mapping[str, str]) -> st
     lines = [f"  {key}: {_written(value)}{comments.get(key, '')}\n" for key, value in data.items()]
     return TEMPLATE.format(
         run=_written(answers["run"]), folder=folder_of_run(answers["run"]), space=_written(answers["space"]),
-        task=answers["task"], device=_written(answers["device"]), file=path.name, limit=f"latency:{device.name}",
+        task=answers["task"], device=_written(answers["device"]), limit=f"latency:{device.name}",
         data=f"data:                         # as {AS_TRAIN}\n{''.join(lines)}".rstrip() if data else NO_DATA,
+        command=shell_command(Command("run", path.name)),
         dry_run=shell_command(Command("run", path.name, dry_run=True)),
+        **{name: shell_command(Command(name)) for name in ("spaces", "settings", "devices")},
         budget="1m" if small and device.runtime == "torch-eager" else "3m",
         steps=400 if small else 2000, trials=60 if small else 200, retrain_steps=200 if small else 1000)
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from nas.pipeline.checking import faults
 from nas.pipeline.config import DevicePart, ExportPart, PickPart, PipelineConfig, RetrainPart
 from search_spaces import Fault, InputError
-from search_spaces.errors import did_you_mean
+from search_spaces.errors import Command, did_you_mean
 from search_spaces.files.reading import MOST_YAML_BYTES, not_allowed, parse_yaml, read_text
 
 NEEDED = {"run": "first", "space": "lm-tiny", "task": "lm"}
@@ -26,7 +26,7 @@ def read_pipeline(path: Path, restart: bool = False) -> PipelineConfig:
         restart: whether a run of the same name is archived first.
     """
     if not path.exists():
-        raise InputError(str(path), "does not exist; nas init writes one")
+        raise InputError(str(path), f"does not exist; {Command('init')} writes one")
     return parse_pipeline(read_text(path, most=MOST_YAML_BYTES), str(path), restart)
 
 
@@ -60,7 +60,7 @@ def _faults(error: ValidationError) -> Iterator[Fault]:
         if item["type"] == "extra_forbidden":
             model = PARTS.get(str(item["loc"][0]), PipelineConfig) if len(item["loc"]) > 1 else PipelineConfig
             hint = did_you_mean(str(item["loc"][-1]), model.model_fields)
-            yield Fault(key, f"unknown key{hint or '; nas init writes a file with all of them'}")
+            yield Fault(key, f"unknown key{hint}", "" if hint else f"{Command('init')} writes a file with all of them")
         elif item["type"] == "value_error":
             yield Fault(key, item["msg"].removeprefix("Value error, "))
         elif item["type"] == "missing":

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from nas.core.names import SUBNETS
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir
 from nas.core.stopping import Stopped
@@ -19,7 +20,7 @@ from nas.pipeline.estimate import Note, estimates
 from nas.pipeline.outcome import Done
 from nas.pipeline.reading import read_pipeline
 from nas.pipeline.record import Entry, PipelineRecord
-from nas.pipeline.stages import STAGES, PipelineState, Stage, after
+from nas.pipeline.stages import STAGES, PipelineState, Stage, with_dependants
 from search_spaces import InputError
 
 Does = Literal["done", "resume", "run", "run again"]
@@ -61,7 +62,7 @@ class PipelinePlan:
 
 def make_plan(config: PipelineConfig, first: str | None = None) -> PipelinePlan:
     """The plan; stages from `first` on are repeated. Raises InputError."""
-    again = after(first) if first is not None else []
+    again = with_dependants(first) if first is not None else []
     record, steps = PipelineRecord(RunDir(config.run).path), []
     digests: dict[str, str] = {}
     for stage in STAGES:
@@ -149,4 +150,4 @@ def _left_behind(entry: Entry, work: PipelineState) -> tuple[str, ...]:
     """The subnets that a stage had made when it was killed; if it runs again with other settings, it archives them."""
     if entry.before is None:
         return ()
-    return tuple(str(work.run.path / "subnets" / name) for name in work.subnet_names() if name not in entry.before)
+    return tuple(str(work.run.path / SUBNETS / name) for name in work.subnet_names() if name not in entry.before)

@@ -12,6 +12,7 @@ from typing import Any
 from hardware_profiles.device import load_profile
 from hardware_profiles.profile import folder_of
 from nas.core.durations import parse_time
+from nas.core.names import SUBNETS
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir
 from nas.pipeline.config import PipelineConfig
@@ -58,7 +59,7 @@ class PipelineState:
 
     def subnet_names(self) -> list[str]:
         """The names of the run's subnets, without archived ones."""
-        names = (path.name for path in (self.run.path / "subnets").glob("[!.]*"))
+        names = (path.name for path in (self.run.path / SUBNETS).glob("[!.]*"))
         return sorted(name for name in names if not re.search(r"-old-\d+$", name))
 
     @property
@@ -180,7 +181,7 @@ def measurable(config: PipelineConfig) -> list[str]:
     return [device.device for device in config.devices if not load_profile(device.device).estimated]
 
 
-def after(first: str) -> list[str]:
+def with_dependants(first: str) -> list[str]:
     """A stage and those that read its results, directly or not. Raises InputError if there is none."""
     names = [stage.name for stage in STAGES]
     if first not in names:

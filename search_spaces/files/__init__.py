@@ -1,1 +1,4 @@
 """Reading and writing files; YAML files of spaces."""
+
+ARCHITECTURE = "architecture.json"
+"""The file of an architecture in a folder."""

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from search_spaces.architecture import Architecture
 from search_spaces.errors import Fault, InputError, did_you_mean, shown
+from search_spaces.files import ARCHITECTURE
 from search_spaces.files.compile import compile_space
 from search_spaces.files.reading import MOST_YAML_BYTES, kind_of, parse_yaml, read_text
 from search_spaces.files.schema import SpaceFile
@@ -44,7 +45,7 @@ def space_text(name_or_path: str | Path) -> str:
 
 def load_architecture(path: str | Path) -> Architecture:
     """An architecture from its JSON file, or from the folder that holds its `architecture.json`. Raises InputError."""
-    file = Path(path) / "architecture.json" if Path(path).is_dir() else Path(path)
+    file = Path(path) / ARCHITECTURE if Path(path).is_dir() else Path(path)
     return Architecture.from_json(read_text(file), str(file))
 
 

@@ -43,10 +43,10 @@ class Silent:
         """Do nothing."""
 
 
-Evaluate = Callable[[Trainer], Mapping[str, float]]
+EvaluateTrainer = Callable[[Trainer], Mapping[str, float]]
 
 
-def fit(trainer: Trainer, checkpoints: Checkpoints, evaluate: Evaluate, observer: Observer | None = None,
+def fit(trainer: Trainer, checkpoints: Checkpoints, evaluate: EvaluateTrainer, observer: Observer | None = None,
         stop: Callable[[], bool] = lambda: False) -> bool:
     """Train from the trainer's current step; false if stopped before the end.
 
@@ -74,7 +74,7 @@ def fit(trainer: Trainer, checkpoints: Checkpoints, evaluate: Evaluate, observer
     return True
 
 
-def _evaluate_if_due(trainer: Trainer, evaluate: Evaluate, observer: Observer) -> None:
+def _evaluate_if_due(trainer: Trainer, evaluate: EvaluateTrainer, observer: Observer) -> None:
     every, step = trainer.recipe.evaluate_every, trainer.progress.step
     if not (step >= trainer.recipe.steps or (every and step % every == 0)):
         return

@@ -226,13 +226,13 @@ def test_a_profile_that_is_not_there_says_what_helps(asked: str, says: str, tmp_
 
 
 def test_wrong_profiles_say_what_is_wrong(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not a profile folder.*nas profile"):
+    with pytest.raises(InputError, match="is not a profile folder.*run profile"):
         read_stored(tmp_path)
     (tmp_path / "profile.yaml").write_text("schema_version: 1\ncolour: red\n")
     with pytest.raises(InputError, match="colour"):
         read_stored(tmp_path)
     (tmp_path / "profile.yaml").write_text("device: [")
-    with pytest.raises(InputError, match="not valid YAML at line 1, column 10.*run nas profile again"):
+    with pytest.raises(InputError, match="not valid YAML at line 1, column 10.*run profile\\(\\) again"):
         read_stored(tmp_path)
 
 

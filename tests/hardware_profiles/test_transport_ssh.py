@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from hardware_profiles import protocol as measure
-from hardware_profiles import transports
+from hardware_profiles import protocol, transports
 from hardware_profiles.device import Device
 from hardware_profiles.transports import _remote, ssh
 from hardware_profiles.transports import _ssh_client as client
@@ -98,7 +97,7 @@ def test_a_silent_connection_ends_the_job(tmp_path: Path) -> None:
     start = time.monotonic()
     with subprocess.Popen([sys.executable, "measure.py", ".", "--lease", "1"], cwd=job.folder, stdin=subprocess.PIPE,
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        assert process.wait(20) == measure.LEASE_ENDED  # its input is open, but nothing comes
+        assert process.wait(20) == protocol.LEASE_ENDED  # its input is open, but nothing comes
     assert time.monotonic() - start >= 1
 
 
@@ -296,7 +295,7 @@ def test_modules_beside_a_job_are_not_imported(kind: str, request: pytest.Fixtur
     assert not canary.exists(), canary.read_text()
 
 
-@pytest.mark.parametrize("module", [measure, _remote])
+@pytest.mark.parametrize("module", [protocol, _remote])
 def test_what_runs_on_devices_needs_python_3_9_and_its_library_only(module: Any) -> None:
     tree = ast.parse(Path(module.__file__).read_text("utf-8"), feature_version=(3, 9))
     names = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}

@@ -12,6 +12,7 @@ from typing import Any
 from nas import tasks
 from nas.core.config import FREE
 from nas.core.evaluation import place, score
+from nas.core.names import SUBNETS
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir, digest, locked
 from nas.core.stopping import Stopped
@@ -57,7 +58,7 @@ def run(request: CompressRequest, progress: StageProgress) -> Compressed:
     subnet, technique = Subnet.open(request.subnet), request.technique
     run_dir, model, task = subnet.run(), subnet.model(), tasks.get(subnet.facts.task)
     recipe = request.recipe(run_dir.config().training)
-    folder = request.out or run_dir.path / "subnets" / f"{subnet.path.resolve().name}-{technique.suffix}"
+    folder = request.out or run_dir.path / SUBNETS / f"{subnet.path.resolve().name}-{technique.suffix}"
     check_free(folder)
     try:
         technique.check(model, recipe)

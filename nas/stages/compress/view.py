@@ -7,9 +7,11 @@ import math
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from nas.core.commands import shell_command
 from nas.core.subnet import Subnet
 from nas.stages.compress.run import Compressed, size_on_disk
 from nas.terminal.tables import table
+from search_spaces.errors import Command
 
 
 def compress_table(result: Compressed) -> RenderableType:
@@ -23,7 +25,8 @@ def compress_table(result: Compressed) -> RenderableType:
                      f"{subnet.facts.costs.get('params', math.nan):,.0f}", f"{size:,}", f"{size / before:.1%}")
     settings = result.after.facts.made[-1].settings
     summary = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in settings.items())
-    notes = (f"{summary}: {result.after.path}", f"export it: nas export {result.after.path} --format onnx")
+    export = shell_command(Command("export", str(result.after.path), format="onnx"))
+    notes = (f"{summary}: {result.after.path}", f"export it: {export}")
     return Group(rows, Text("\n".join(notes), no_wrap=True, overflow="ignore"))
 
 

@@ -7,12 +7,15 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from nas.core.commands import shell_command
 from nas.terminal.plain_table import ForWidth
 from nas.terminal.tables import ROOMY, table
+from search_spaces.errors import Command
 
 STYLES = {"measured": "green", "available": "green", "reached": "green", "estimated": "green", "not checked": "yellow",
           "not available": "yellow", "not reached": "red"}
-NOT_CHECKED = "not checked: these devices were not contacted; nas devices --check contacts them"
+NOT_CHECKED = ("not checked: these devices were not contacted; "
+               f"{shell_command(Command('devices', check=True))} contacts them")
 
 
 def devices_table(rows: list[dict[str, Any]]) -> RenderableType:

@@ -13,7 +13,7 @@ from nas.core.stopping import Stopped
 from nas.core.subnet import Subnet
 from nas.stages.evaluate.request import EvaluateRequest
 from search_spaces import Architecture, InputError, SearchSpace
-from supernet.pretrained import ARCHITECTURE
+from search_spaces.files import ARCHITECTURE
 
 Metrics = dict[str, dict[str, float]]
 

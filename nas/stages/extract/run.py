@@ -17,6 +17,7 @@ from nas.core.evaluation import load_supernet, prepare, score
 from nas.core.fronts import FrontEntry
 from nas.core.marks import warn_unmeasured
 from nas.core.measures import Measure, summarised
+from nas.core.names import SUBNETS
 from nas.core.picking import pick
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir, locked
@@ -92,7 +93,7 @@ def _ends(folder: RunDir) -> tuple[SearchedRun, list[FrontEntry]]:
 def _extract(folder: RunDir, searched: SearchedRun, chosen: Sequence[FrontEntry],
              progress: StageProgress) -> tuple[list[Subnet], frozenset[str]]:
     """The subnets of the chosen architectures, and the keys of those that are kept."""
-    extraction, there = _Extraction(folder, searched), folder.path / "subnets"
+    extraction, there = _Extraction(folder, searched), folder.path / SUBNETS
     there.mkdir(exist_ok=True)
     with locked(there, "run's subnets"):
         kept = frozenset(entry.arch.key for entry in chosen if (there / entry.arch.key[:12]).exists())
@@ -159,7 +160,7 @@ class _Extraction:
                 {**entry.unmeasured, **self.prices.unmeasured_of(entry.arch)})
 
     def _folder(self, arch: Architecture) -> Path:
-        return self.run.path / "subnets" / arch.key[:12]
+        return self.run.path / SUBNETS / arch.key[:12]
 
     def _steps(self) -> int:
         """The training steps of the supernet; with early stopping fewer than in the recipe."""

@@ -7,9 +7,11 @@ import math
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from nas.core.commands import shell_command
 from nas.core.marks import LEGEND, is_marked
 from nas.stages.extract.run import ExtractResult
 from nas.terminal.tables import table
+from search_spaces.errors import Command
 
 
 def extract_table(result: ExtractResult, hints: bool = True) -> RenderableType:
@@ -27,6 +29,7 @@ def extract_table(result: ExtractResult, hints: bool = True) -> RenderableType:
     notes += [f"unchanged: {', '.join(sorted(key[:12] for key in result.kept))}"] if result.kept else []
     notes += [f"model card: {first}/README.md"]
     if hints:
-        notes += [f"retrain it: nas retrain {first}", f"export it: nas export {first} --format onnx"]
+        notes += [f"retrain it: {shell_command(Command('retrain', str(first)))}",
+                  f"export it: {shell_command(Command('export', str(first), format='onnx'))}"]
     return Group(Text(f"{first.parent}/, a folder for each key", style="bold"), rows,
                  Text("\n".join(notes), no_wrap=True, overflow="ignore"))

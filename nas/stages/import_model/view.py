@@ -6,12 +6,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from nas.core.commands import shell_command
 from nas.core.costs import count_params
 from nas.stages.import_model.run import ImportResult
+from search_spaces.errors import Command
 
 SHOWN = 6
-NEXT = {"lm": 'nas generate {} "Once upon a time"', "classification": 'nas classify {} "a text"',
-        "translation": 'nas translate {} "a sentence"'}
+NEXT = {"lm": ("generate", "Once upon a time"), "classification": ("classify", "a text"),
+        "translation": ("translate", "a sentence")}
+"""By task, a command to try and its text."""
 
 
 def import_table(result: ImportResult) -> RenderableType:
@@ -25,6 +28,8 @@ def import_table(result: ImportResult) -> RenderableType:
         more = len(result.left_out) - SHOWN
         rows.add_row("left out", ", ".join(result.left_out[:SHOWN]) + (f" and {more} more" if more > 0 else ""))
     notes = [f"model card: {subnet.path}/README.md"]
-    notes += [f"try it: {NEXT[subnet.facts.task].format(subnet.path)}"] if subnet.facts.task in NEXT else []
-    notes += [f"export it: nas export {subnet.path} --format onnx"]
+    if subnet.facts.task in NEXT:
+        name, text = NEXT[subnet.facts.task]
+        notes.append(f"try it: {shell_command(Command(name, str(subnet.path), text))}")
+    notes.append(f"export it: {shell_command(Command('export', str(subnet.path), format='onnx'))}")
     return Group(Text(str(subnet.path), style="bold"), rows, Text("\n".join(notes), no_wrap=True, overflow="ignore"))

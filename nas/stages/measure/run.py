@@ -9,14 +9,15 @@ from typing import Any
 
 from hardware_profiles.profile import folder_of
 from hardware_profiles.transports import Waiting
+from nas.core.names import subnets_in
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir
-from nas.core.subnet import Subnet, subnets_in
+from nas.core.subnet import Subnet
 from nas.core.timing.subnets import MeasuredSubnet, measure
 from nas.stages.measure.request import MeasureRequest
 from search_spaces import InputError
 from search_spaces.errors import Command
-from supernet.pretrained import ARCHITECTURE
+from search_spaces.files import ARCHITECTURE
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from hardware_profiles.latency import LatencyModel
 from hardware_profiles.profile import load_device, named_folder, read_stored
 from hardware_profiles.provenance import ProfileWarning
 from nas.core.evaluation import prepare
+from nas.core.names import CONFIG
 from nas.core.prediction_quality import OFF
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir, locked
@@ -136,7 +137,7 @@ def why_too_short(device: Device, space: SearchSpace, budget_s: float) -> tuple[
 
 def load_profiled_space(name: str) -> SearchSpace:
     """A space by its name or file, or that of a run, whose vocabulary and classes fit the run's data."""
-    if not (Path(name) / "config.yaml").is_file():
+    if not (Path(name) / CONFIG).is_file():
         return load_space(name)
     return prepare(RunDir.open(str(Path(name).absolute()))).space
 

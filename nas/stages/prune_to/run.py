@@ -13,6 +13,7 @@ from torch import Tensor
 from nas import tasks
 from nas.core.evaluation import place, score
 from nas.core.measures import Limit, devices_of
+from nas.core.names import SUBNETS
 from nas.core.pricing import Prices, load_devices
 from nas.core.progress import StageProgress
 from nas.core.subnet import HistoryStep, Subnet, check_free, finite, write_derived
@@ -100,7 +101,7 @@ def run(request: PruneToRequest, progress: StageProgress) -> PruneToResult:
 
 
 def _folder(subnet: Subnet, method: str) -> Path:
-    parent = subnet.run().path / "subnets" if subnet.facts.run else subnet.path.resolve().parent
+    parent = subnet.run().path / SUBNETS if subnet.facts.run else subnet.path.resolve().parent
     return parent / f"{subnet.path.resolve().name}-{method}"
 
 

@@ -8,10 +8,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from nas.core.commands import shell_command
 from nas.core.costs import count_params
 from nas.core.subnet import Subnet
 from nas.stages.prune_to.run import PruneToResult
 from nas.terminal.tables import table
+from search_spaces.errors import Command
 
 
 def prune_table(result: PruneToResult) -> RenderableType:
@@ -29,7 +31,8 @@ def prune_table(result: PruneToResult) -> RenderableType:
         kept.add_row(f"kept {name}", words)
     lines = [f"written to {result.after.path}"]
     if result.after.facts.run:
-        lines.append(f"retrain it: nas retrain {result.after.path} --teacher {result.before.path}")
+        command = Command("retrain", str(result.after.path), teacher=str(result.before.path))
+        lines.append(f"retrain it: {shell_command(command)}")
     return Group(rows, kept, Text("\n".join(lines), no_wrap=True, overflow="ignore"))
 
 

@@ -14,6 +14,7 @@ from nas.core.run_dir import write_json, write_text
 from nas.core.stopping import Stop, Stopped
 from nas.tasks.base import Prepared, Task
 from search_spaces import Architecture
+from search_spaces.files import ARCHITECTURE
 from supernet import Transformer
 from supernet.train.checkpoint import Checkpoints
 from supernet.train.fit import Observer, enough_memory, fit, less_memory
@@ -38,7 +39,7 @@ def train_plain(arch: Architecture, recipe: Recipe, folder: Path, task: Task, pr
     if known is not None:
         return known
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / "architecture.json", arch.to_json() + "\n")
+    write_text(folder / ARCHITECTURE, arch.to_json() + "\n")
     model = place(Transformer(arch, dropout=recipe.dropout, seed=recipe.seed), recipe)
     trainer = Trainer(model, Fixed(arch), recipe, prepared.train)
     checkpoints = Checkpoints(folder / "checkpoints", keep=1)

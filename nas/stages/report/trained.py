@@ -12,10 +12,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from nas.core.metrics import read_rows
+from nas.core.names import subnets_in
 from nas.core.run_dir import RunDir
-from nas.core.subnet import Subnet, subnets_in
+from nas.core.subnet import Subnet
 from nas.stages.report.judged import seen
 from nas.stages.report.shown import Curve, Picked, Ranked, SubnetStep
+from search_spaces.errors import Command
 from search_spaces.files.reading import checked, number, read_csv, read_json, read_table
 from supernet.train.recipe import Recipe
 
@@ -120,7 +122,7 @@ def read_ranked(run: RunDir) -> Ranked | None:
     table, figures = run.path / "rank" / "ranking.csv", run.path / "rank" / "ranking.json"
     if not table.is_file() or not figures.is_file():
         return None
-    remedy = f"run nas rank {run.name} again"
+    remedy = f"run {Command('rank', run.name)} again"
     data = read_table(figures, remedy)
     checked(_Ranking, data, str(figures), remedy)
     rows = [{"key": row["key"], "group": row["group"],

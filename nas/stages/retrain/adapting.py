@@ -9,9 +9,10 @@ from nas import tasks
 from nas.core.config import FINE_TUNING, RunConfig, make_recipe, make_run_config
 from nas.core.evaluation import pick_device, prepare
 from nas.core.heads import with_head
+from nas.core.names import SUBNETS
 from nas.core.run_dir import RunDir, digest
 from nas.core.space_around import fixed_space
-from nas.core.subnet import SUBNETS, HistoryStep, Subnet, write_subnet
+from nas.core.subnet import HistoryStep, Subnet, write_subnet
 from nas.importers import with_task_head
 from nas.stages.retrain.request import RetrainRequest
 from nas.tasks.base import Prepared, Task

@@ -14,6 +14,7 @@ from torch import Tensor
 from nas import tasks
 from nas.core.evaluation import check_trained, evaluator, load_supernet, place, score
 from nas.core.metrics import Files, Several
+from nas.core.names import SUBNETS
 from nas.core.run_dir import RunDir, digest, locked, write_text
 from nas.core.stopping import Stop, Stopped
 from nas.core.subnet import HistoryStep, Subnet, check_free, finite, write_derived
@@ -92,7 +93,7 @@ class Retrained:
 def make_job(subnet: Subnet, prepared: Prepared, request: RetrainRequest) -> RetrainJob:
     """A checked retraining of a subnet. Raises InputError for faults that can be found before the first step."""
     run, path = subnet.run(), subnet.path.resolve()
-    out = Path(request.out) if request.out else run.path / "subnets" / f"{path.name}-retrained"
+    out = Path(request.out) if request.out else run.path / SUBNETS / f"{path.name}-retrained"
     teacher = _teacher(subnet, request)
     if (path / QUANTISATION).exists():
         raise InputError(str(subnet.path), "has quantised or pruned weights, which training would undo; retrain "

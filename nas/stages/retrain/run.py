@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 from nas.core.evaluation import prepare
 from nas.core.metrics import outcome_notes
+from nas.core.names import subnets_in
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir
 from nas.core.stopping import Stopped
-from nas.core.subnet import Subnet, subnets_in
+from nas.core.subnet import Subnet
 from nas.stages.retrain.adapting import adapt
 from nas.stages.retrain.job import Retrained, RetrainJob, make_job, retrain
 from nas.stages.retrain.request import RetrainBestRequest, RetrainRequest

@@ -130,7 +130,7 @@ def usable(run: str, setup: SearchSetup) -> list[TrainedArchitecture]:
     return trained
 
 
-def check_trained(run: str) -> None:
+def check_enough_trained(run: str) -> None:
     """Raises InputError if a run has too few trained architectures for any search."""
     _check_enough(len(read_trained(RunDir.open(run))), run)
 

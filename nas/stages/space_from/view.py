@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from nas.core.commands import shell_command
 from nas.stages.space_from.run import SpaceFromResult
+from search_spaces.errors import Command
 
 
 def space_lines(result: SpaceFromResult) -> Text:
     """Where it is, how large, and what to do next."""
     return Text(f"{result.path}: {result.space.size():,} architectures; the largest is the model\n"
-                f"show it: nas show {result.path}", no_wrap=True, overflow="ignore")
+                f"show it: {shell_command(Command('show', str(result.path)))}", no_wrap=True, overflow="ignore")

@@ -9,12 +9,13 @@ from tokenizers import Tokenizer
 
 from nas.core.evaluation import load_supernet, place, prepare
 from nas.core.heads import with_head
+from nas.core.names import CONFIG
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir, folder_of_run, write_json
 from nas.core.subnet import Subnet
 from nas.tasks.base import Prepared
 from search_spaces import Architecture, InputError, SearchSpace
-from search_spaces.errors import Option
+from search_spaces.errors import Command, Option
 from search_spaces.files.reading import read_table
 from search_spaces.files.writing import whole
 from supernet import Supernet, Transformer, extract
@@ -52,7 +53,8 @@ def prepare_init(run: RunDir, prepared: Prepared, progress: StageProgress) -> No
     with progress.breakable():
         _write_ordered(run.init_path, trained.model, fresh, prepared, config.training)
     if fresh:
-        note += "; its head is new, so it is not used as teacher; to use it as one, fine-tune it with nas retrain first"
+        note += ("; its head is new, so it is not used as teacher; to use it as one, fine-tune it with "
+                 f"{Command('retrain', config.init)} first")
     progress.note(f"initialised from {config.init}, ordered by importance{note}")
 
 
@@ -93,7 +95,7 @@ def teaches(run: RunDir) -> bool:
 
 def open_trained(name: str) -> StartModel:
     """A subnet, or the largest architecture of a finished run. Raises InputError."""
-    if (folder_of_run(name) / "config.yaml").is_file():
+    if (folder_of_run(name) / CONFIG).is_file():
         run = RunDir.open(name)
         prepared = prepare(run)
         model = extract(load_supernet(run, prepared.space), prepared.space.largest())
@@ -104,7 +106,7 @@ def open_trained(name: str) -> StartModel:
 
 def task_and_data(name: str) -> tuple[str, dict[str, str]]:
     """What a model was trained for and on, with its tokenizer if that is a published one. Raises InputError."""
-    if (folder_of_run(name) / "config.yaml").is_file():
+    if (folder_of_run(name) / CONFIG).is_file():
         config = RunDir.open(name).config()
         return config.task, dict(config.data)
     facts = Subnet.open(name).facts

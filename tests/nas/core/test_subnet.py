@@ -19,8 +19,9 @@ from nas.core.subnet import FACTS, Subnet, write_subnet
 from nas.stages.measure.run import open_subnets
 from nas.stages.retrain.run import best_subnets
 from search_spaces import InputError
+from search_spaces.files import ARCHITECTURE
 from supernet import Transformer
-from supernet.pretrained import ARCHITECTURE, WEIGHTS
+from supernet.pretrained import WEIGHTS
 from tests.nas.runs import nas, refused
 
 

@@ -21,7 +21,7 @@ from nas.pipeline import stages
 from nas.pipeline.reading import parse_pipeline
 from nas.pipeline.record import PipelineRecord
 from nas.pipeline.run import PlannedStage, _do
-from nas.pipeline.stages import STAGES, after
+from nas.pipeline.stages import STAGES, with_dependants
 from tests.nas.runs import nas, refused
 from tests.nas.stages.profile.made_up import made_up_seconds
 
@@ -139,9 +139,10 @@ def test_estimated_devices_are_not_measured_on(config: Path, monkeypatch: pytest
 
 
 def test_a_stage_done_anew_takes_along_what_depends_on_it():
-    assert after("search") == ["search", "extract", "retrain", "export", "measure", "report"]
-    assert after("profile") == ["profile", "search", "extract", "retrain", "plain", "export", "measure", "report"]
-    assert after("report") == ["report"]
+    assert with_dependants("search") == ["search", "extract", "retrain", "export", "measure", "report"]
+    assert with_dependants("profile") == ["profile", "search", "extract", "retrain", "plain", "export", "measure",
+                                          "report"]
+    assert with_dependants("report") == ["report"]
     order = [stage.name for stage in STAGES]
     assert all(order.index(needed) < place for place, stage in enumerate(STAGES) for needed in stage.needs)
 

@@ -19,6 +19,7 @@ from nas.stages.export.folder import sample_text
 from nas.stages.export.ggml_vocabulary import write_vocabulary
 from nas.stages.export.shipment import Positional, Run, Shipment
 from search_spaces import InputError
+from search_spaces.errors import Command
 from supernet import Transformer
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ def _stock(shipment: Shipment) -> tuple[Any, dict[str, Any], StockModel]:
                                                             "runs models like Llama with silu only")
             return importer, config, stock
     raise InputError(str(shipment.subnet.path), "gguf requires an architecture like Llama, Mistral, Qwen2 or Qwen3 "
-                                                "with equal layers; nas show prints the layers of this one")
+                                                "with equal layers",
+                     f"{Command('show', str(shipment.subnet.path))} prints the layers of this one")
 
 
 def _write_settings(writer: GGUFWriter, shipment: Shipment, config: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from hardware_profiles.runtimes.onnx_runtime import quiet
+from hardware_profiles.quiet import quiet
 from nas.stages.export.bundle import Bundle
 from nas.stages.export.folder import sample_text
 from nas.stages.export.reading import label_names, reading_tokenizer, special_ids
@@ -41,7 +41,7 @@ HELP = "a folder that transformers loads"
 DYNAMIC, INT8 = True, False
 MODEL, MODULE = "nas.stages.export._hugging_model", "modeling_paretoformer"
 OPENING = """\
-# A model that Paretoformer found, for transformers. Written by `nas export`; Apache License 2.0."""
+# A model that Paretoformer found, for transformers. Apache License 2.0."""
 CLASSES = {"lm": ("ParetoformerForCausalLM", "AutoModelForCausalLM"),
            "seq2seq": ("ParetoformerForSeq2SeqLM", "AutoModelForSeq2SeqLM"),
            "classes": ("ParetoformerForSequenceClassification", "AutoModelForSequenceClassification"),

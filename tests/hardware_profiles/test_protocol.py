@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import random
 from pathlib import Path
 
 import pytest
 
-from hardware_profiles import protocol as measure
-from hardware_profiles.protocol import Protocol
+from hardware_profiles.protocol import Protocol, random_inputs, rounds, summarise
 
 
 class Fake:
@@ -38,7 +38,7 @@ class Machine:
 
 def run(workloads: dict[str, Fake], protocol: Protocol, before: list | None = None) -> list[dict]:
     lines: list[dict] = list(before or [])
-    measure.rounds(workloads, "reference", protocol, lines.append, list(lines))
+    rounds(workloads, "reference", protocol, lines.append, list(lines))
     return lines
 
 
@@ -52,13 +52,13 @@ def fakes(machine: Machine, noise: float = 0.0, **seconds: float) -> dict[str, F
 
 def test_times_are_those_of_the_workloads() -> None:
     lines = run(fakes(Machine(), reference=0.004, a=0.001, b=0.010), Protocol())
-    found = measure.summarise(lines, "reference")
+    found = summarise(lines, "reference")
     assert {name: round(timing.ms, 6) for name, timing in found.items()} == {"reference": 4.0, "a": 1.0, "b": 10.0}
 
 
 def test_noise_only_adds_time_and_the_low_quantile_forgets_it() -> None:
     lines = run(fakes(Machine(), 0.5, reference=0.004, a=0.001), Protocol(tolerance=1e-9, most_rounds=200))
-    assert measure.summarise(lines, "reference")["a"].ms == pytest.approx(1.1, abs=0.05)
+    assert summarise(lines, "reference")["a"].ms == pytest.approx(1.1, abs=0.05)
 
 
 def test_a_machine_that_slows_down_is_corrected_for() -> None:
@@ -66,7 +66,7 @@ def test_a_machine_that_slows_down_is_corrected_for() -> None:
         machine = Machine(slow_from=120, factor=1.5)
         lines = run(fakes(machine, reference=0.004, a=0.002, b=0.003), Protocol(least_rounds=60, most_rounds=60))
         late = lines[40:]  # all of these ran slowly
-        return measure.summarise(lines[:10] + late if corrected else late, "reference")["b"].ms
+        return summarise(lines[:10] + late if corrected else late, "reference")["b"].ms
     assert slowed(corrected=False) == pytest.approx(4.5)
     assert slowed(corrected=True) == pytest.approx(3.0, rel=0.01)
 
@@ -116,7 +116,7 @@ def test_a_workload_may_be_sampled_several_times_a_round() -> None:
     protocol = Protocol(least_rounds=4, most_rounds=4, often={"whole": 3})
     lines = run(fakes(Machine(), 0.9, reference=0.002, unit=0.002, whole=0.003), protocol)
     assert all((order(line).count("unit"), order(line).count("whole")) == (1, 3) for line in lines)
-    found = measure.summarise(lines, "reference")
+    found = summarise(lines, "reference")
     assert (found["unit"].n, found["whole"].n) == (4, 12)
     assert Protocol(**json.loads(json.dumps(protocol._asdict()))) == protocol
 
@@ -125,7 +125,7 @@ def test_rounds_of_one_sample_each_still_count() -> None:
     before = run(fakes(Machine(), reference=0.002, whole=0.003), Protocol(least_rounds=2, most_rounds=2))
     after = run(fakes(Machine(), 0.9, reference=0.002, whole=0.003),
                 Protocol(least_rounds=4, most_rounds=4, often={"whole": 3}), before)
-    assert measure.summarise(after, "reference")["whole"].n == 2 + 2 * 3
+    assert summarise(after, "reference")["whole"].n == 2 + 2 * 3
 
 
 def test_more_time_goes_on_and_less_takes_what_is_there() -> None:
@@ -144,14 +144,14 @@ def test_a_workload_that_joins_later_gets_its_rounds() -> None:
 
 
 def test_the_file_runs_on_python_3_9() -> None:
-    text = Path(str(measure.__file__)).read_text("utf-8")
+    text = Path(inspect.getfile(Protocol)).read_text("utf-8")
     ast.parse(text, feature_version=(3, 9))
     tops = {name.name for node in ast.parse(text).body if isinstance(node, ast.Import) for name in node.names}
     assert not tops & {"numpy", "torch", "hardware_profiles", "search_spaces"}
 
 
 def test_inputs_are_those_described() -> None:
-    tokens, states = measure.random_inputs([{"dtype": "int64", "shape": [2, 3], "high": 5},
+    tokens, states = random_inputs([{"dtype": "int64", "shape": [2, 3], "high": 5},
                                             {"dtype": "float32", "shape": [2, 4]}])
     assert tokens.shape == (2, 3) and tokens.dtype.name == "int64" and tokens.max() < 5
     assert states.shape == (2, 4) and states.dtype.name == "float32"
