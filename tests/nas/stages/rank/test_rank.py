@@ -11,7 +11,7 @@ import pytest
 
 from nas import api
 from nas.core import evaluation as stage
-from nas.core.run_dir import RunDir
+from nas.core.run_dir import RunDir, json_text
 from nas.stages.rank import ceiling, scratch
 from nas.stages.rank import run as rank
 from nas.stages.rank.plot import scatter
@@ -204,5 +204,5 @@ def test_the_chosen_do_not_depend_on_the_call():
 
 
 def test_the_function_reports_what_the_command_does(capsys):
-    report = api.rank("a", n=5, steps=4)
-    assert report.to_dict() == json.loads(nas(capsys, *RANK, "--json")[1])
+    report = json.loads(json_text(api.rank("a", n=5, steps=4).to_dict()))
+    assert {"schema_version": 1, **report} == json.loads(nas(capsys, *RANK, "--json")[1])
