@@ -52,7 +52,7 @@ pick:                         # what to extract: max: [...], knee: true, top: 3 
   knee: true
 
 retrain:                      # null: no retraining, keep the inherited weights
-  init: inherit               # or scratch; model: see nas retrain
+  init: inherit               # or scratch; model: see {retrain}
   teacher: supernet           # or none, or another subnet's folder
   training:
     steps: {retrain_steps}
@@ -195,7 +195,7 @@ def _text(path: Path, answers: Mapping[str, str], data: Mapping[str, str]) -> st
         data=f"data:                         # as {AS_TRAIN}\n{''.join(lines)}".rstrip() if data else NO_DATA,
         command=shell_command(Command("run", path.name)),
         dry_run=shell_command(Command("run", path.name, dry_run=True)),
-        **{name: shell_command(Command(name)) for name in ("spaces", "settings", "devices")},
+        **{name: shell_command(Command(name)) for name in ("spaces", "settings", "devices", "retrain")},
         budget="1m" if small and device.runtime == "torch-eager" else "3m",
         steps=400 if small else 2000, trials=60 if small else 200, retrain_steps=200 if small else 1000)
 
