@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from importlib.metadata import version
@@ -17,10 +17,10 @@ from hardware_profiles.device import Device
 from hardware_profiles.latency import LatencyModel
 from hardware_profiles.plausibility import check_dependence
 from hardware_profiles.profile import Conditions, Stored, read_stored
+from hardware_profiles.protocol import Timing
 from hardware_profiles.provenance import today
 from hardware_profiles.steps import phase_steps
 from hardware_profiles.table import PriceTable, UnitWork
-from nas.core.pareto import Floats
 from nas.core.progress import StageProgress
 from nas.core.run_dir import write_text
 from nas.core.timing.session import Bench
@@ -29,7 +29,7 @@ from nas.stages.profile import prices
 from nas.stages.profile.budget import Budget, PhaseTime
 from nas.stages.profile.choice import calibration_models, units_of
 from nas.stages.profile.memory import Peaks, fit_memory, measurable
-from nas.stages.profile.selection import LATE_ROUNDS, LEAST_MODELS, PILOT, Selection
+from nas.stages.profile.selection import LATE_ROUNDS, LEAST_MODELS, PILOT, Selection, reference_workload
 from nas.stages.profile.work import unit_works
 from search_spaces import Architecture, InputError, SearchSpace
 from search_spaces.errors import Option
@@ -155,41 +155,56 @@ class Profiling:
         return calibration_models(self.space, self.device.timing.calibration)
 
     def _measure(self, at: PhaseTime, phase: str, works: Mapping[Unit, UnitWork]) -> PhaseProfile:
-        bench, copies, models = self.bench(), self.device.timing.copies, self.calibration_models()
-        bench.tick, start, purpose = at.budget.tick, time.monotonic(), f"{phase}-{self.space.name}"
-        reference = Selection(bench, phase, works, (), models, ()).reference
-        timed = bench.timed(purpose, reference)
-        begun = [unit for unit in works if Workload(phase, unit, copies).name in timed]  # resumed with any budget
-        reused = {unit for unit in works if self.table.is_measured(phase, unit)}.difference(begun)
-        selected = Selection(bench, phase, works, [unit for unit in works if unit not in reused], models, begun)
+        """Select, compile and time the workloads of a phase; then price the units and calibrate their sum."""
+        bench, start, purpose = self.bench(), time.monotonic(), f"{phase}-{self.space.name}"
+        bench.tick, models = at.budget.tick, self.calibration_models()
+        reference = reference_workload(phase, models, works)
+        selected = self._select(bench, phase, works, models, bench.timed(purpose, reference))
         peaks = self._prepare(selected, at)
         at.budget.choose(phase, [workload.name for workload in selected.ready])
-        chosen = [workload.what for workload in selected.ready if isinstance(workload.what, Unit)]
         wholes = [workload for workload in selected.ready if isinstance(workload.what, Architecture)]
         compiling_s = time.monotonic() - start
         timing_s = max(at.end - time.monotonic() - END_S - peaks.per_model_s, 0.0) + bench.rounds_s(purpose, reference)
         timings = bench.time(selected.ready, reference, timing_s, purpose, late_rounds=LATE_ROUNDS,
                              often={whole.name: self.device.timing.whole_samples for whole in wholes})
-        models = [whole.what for whole in wholes if isinstance(whole.what, Architecture)]
-        ms = np.array([timings[whole.name].ms for whole in wholes])
-        self._check_dependence(phase, models, works, ms)
-        rows = prices.measured_rows(timings, chosen, works, phase, copies)
+        measured = [MeasuredModel(phase, self.space.name, whole.what, timings[whole.name].ms) for whole in wholes
+                    if isinstance(whole.what, Architecture)]
+        self._check_dependence(phase, measured, works)
+        self._price(selected, timings)
+        self._keep(phase, bench, measured)
+        if peaks.archs:
+            self.stored = self.stored.model_copy(update={"memory": fit_memory(self.model(), peaks)})
+        return self._result(selected, wholes, compiling_s)
+
+    def _select(self, bench: Bench, phase: str, works: Mapping[Unit, UnitWork], models: Sequence[Architecture],
+                timed: Collection[str]) -> Selection:
+        """The workloads of units without a measured price, and of those that an earlier call has begun to time."""
+        copies = self.device.timing.copies
+        begun = [unit for unit in works if Workload(phase, unit, copies).name in timed]  # resumed with any budget
+        measured = {unit for unit in works if self.table.is_measured(phase, unit)}.difference(begun)
+        return Selection(bench, phase, works, [unit for unit in works if unit not in measured], models, begun)
+
+    def _price(self, selected: Selection, timings: Mapping[str, Timing]) -> None:
+        """Add the prices of all units to the table, interpolated ones included. Raises InputError."""
+        phase, works, chosen = selected.phase, selected.works, selected.ready_units()
+        rows = prices.measured_rows(timings, chosen, works, phase, self.device.timing.copies)
         if 2 * len(rows) < len(chosen):
             raise InputError(self.device.name, f"{len(chosen) - len(rows)} of {len(chosen)} stacks take no longer than "
                                                "an empty call; check that the device runs the given models")
-        known = rows + [self.table[phase, unit] for unit in reused]
+        known = rows + [self.table[phase, unit] for unit in selected.known_units()]
         rows += prices.interpolated_rows(known, works, phase)
         self.table = self.table.with_rows(rows).with_space(phase, works, self.space.name)
-        self._keep(phase, bench, [MeasuredModel(phase, self.space.name, *pair) for pair in zip(models, ms.tolist())])
-        if peaks.archs:
-            memory = fit_memory(self.model(), peaks)
-            self.stored = self.stored.model_copy(update={"memory": memory})
+
+    def _result(self, selected: Selection, wholes: Sequence[Workload], compiling_s: float) -> PhaseProfile:
+        bench, phase = selected.bench, selected.phase
         shares = [bench.compiled[whole.name].facts["not_delegated"] for whole in wholes
                   if "not_delegated" in getattr(bench.compiled.get(whole.name), "facts", {})]
         now = sum(workload.name in bench.sampled for workload in selected.ready if isinstance(workload.what, Unit))
-        return PhaseProfile(phase, len(works), now, len(reused) + len(chosen) - now, compiling_s, bench.spent_s,
-                        self.stored.by_space[self.space.name][phase].error, float(np.mean(shares)) if shares else None,
-                        len(wholes))
+        return PhaseProfile(
+            phase, n_units=len(selected.works), n_measured=now,
+            n_reused=len(selected.known_units()) + len(selected.ready_units()) - now, compiling_s=compiling_s,
+            timing_s=bench.spent_s, error=self.stored.by_space[self.space.name][phase].error,
+            not_delegated=float(np.mean(shares)) if shares else None, n_models=len(wholes))
 
     def _prepare(self, selected: Selection, at: PhaseTime) -> Peaks:
         """Compile as many workloads as time allows, and measure peak memory if unknown.
@@ -232,7 +247,7 @@ class Profiling:
         return time.monotonic() - self.started + len(phases) * phase_s + self._peaks(selected).least_s
 
     def fitted(self, phase: str, table: PriceTable, regressor: dict[str, Any], archs: Sequence[Architecture]) -> None:
-        """Calibrate on whole models and write the profile."""
+        """Store a regression on whole models and write the profile."""
         self.table = table
         seen = dict.fromkeys((*self.stored.seen, *(arch.key for arch in archs)))
         self.stored = self.stored.model_copy(update={
@@ -240,13 +255,13 @@ class Profiling:
             "spaces": self._spaces(), "seen": tuple(seen)})
         self._write()
 
-    def _check_dependence(self, phase: str, models: Sequence[Architecture], works: Mapping[Unit, UnitWork],
-                          ms: Floats) -> None:
+    def _check_dependence(self, phase: str, measured: Sequence[MeasuredModel], works: Mapping[Unit, UnitWork]) -> None:
         """Raises InputError if latencies do not depend on the model."""
-        steps = [[works[step.unit] for step in phase_steps(arch, phase)] for arch in models]
-        features = np.array([[sum(work.macs for work in works), sum(work.moved_bytes for work in works), len(works)]
-                             for works in steps])
-        check_dependence(self.device.name, features, ms)
+        features = []
+        for model in measured:
+            steps = [works[step.unit] for step in phase_steps(model.arch, phase)]
+            features.append([sum(work.macs for work in steps), sum(work.moved_bytes for work in steps), len(steps)])
+        check_dependence(self.device.name, np.array(features), np.array([model.ms for model in measured]))
 
     def _keep(self, phase: str, bench: Bench, models: Sequence[MeasuredModel]) -> None:
         recorded = {"torch": version("torch"), **bench.header.get("versions", {}), **bench.header.get("machine", {}),

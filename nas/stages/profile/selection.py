@@ -66,12 +66,14 @@ class Selection:
         pairs = zip_longest(self.wholes[:LEAST_MODELS], self.units[: self.n_units])
         self.must = [*empties, *(workload for pair in pairs for workload in pair if workload is not None)]
 
-    @property
-    def reference(self) -> Workload:
-        """The whole model of median size among those that are always timed."""
-        size = {whole: model_macs(whole.what, self.phase, self.works) for whole in self.wholes[:LEAST_MODELS]
-                if isinstance(whole.what, Architecture)}
-        return sorted(size, key=lambda whole: size[whole])[len(size) // 2]
+    def known_units(self) -> list[Unit]:
+        """The units that have a measured price."""
+        new = set(self.new)
+        return [unit for unit in self.works if unit not in new]
+
+    def ready_units(self) -> list[Unit]:
+        """The units of compiled workloads."""
+        return [workload.what for workload in self.ready if isinstance(workload.what, Unit)]
 
     def optional(self, timing_s: float) -> list[Workload]:
         """More units and whole models alternately, limited by the time for timing."""
@@ -109,6 +111,12 @@ class Selection:
         units = sum(_unit_s(self.works[workload.what], speed) for workload in self.units[: self.n_units]
                     if isinstance(workload.what, Unit))
         return RUNS * LATE_ROUNDS * (samples * models + copies * units)
+
+
+def reference_workload(phase: str, models: Sequence[Architecture], works: Mapping[Unit, UnitWork]) -> Workload:
+    """The whole model of median size among those that are always timed."""
+    size = {Workload(phase, arch): model_macs(arch, phase, works) for arch in models[:LEAST_MODELS]}
+    return sorted(size, key=lambda whole: size[whole])[len(size) // 2]
 
 
 def affordable(device: Device, works: Mapping[Unit, UnitWork], model_macs: Sequence[float], budget_s: float,
