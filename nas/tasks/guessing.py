@@ -75,7 +75,8 @@ def guess(paths: Sequence[str], task: str | None = None) -> Guess:
         folder, paths = Path(paths[0]).expanduser(), _of_folder(Path(paths[0]).expanduser())
         guessed = _parallel(paths[0], paths[1], sure=False) if len(paths) == 2 else _single(paths[0])
         return replace(guessed, notes=tuple(_unused(folder, paths, guessed)))
-    for partner in _partner(paths[0]) if len(paths) == 1 and task in (None, "translation") else ():
+    partner = _partner(paths[0]) if len(paths) == 1 and task in (None, "translation") else None
+    if partner is not None:
         note = f"{partner} is read as its parallel file; set the task to lm to train on {paths[0]} alone"
         return replace(_parallel(paths[0], partner), notes=(note,))
     return _parallel(paths[0], paths[1]) if len(paths) == 2 else _single(paths[0])
@@ -108,15 +109,15 @@ def _split_of(path: Path) -> str | None:
     return next((split for split, known in _SPLITS.items() if set(known) & set(words)), None)
 
 
-def _partner(path: str) -> Row:
+def _partner(path: str) -> str | None:
     """The parallel file of one such as `train.en`: the only other one that ends in another language."""
     match = re.fullmatch(r"(.+?\.)([a-z]{2,3})((?:\.txt)?(?:\.gz)?)", Path(path).name)
     if match is None or match[2] in ("txt", "tsv", "csv", "gz", "log", "md", "xml"):
-        return ()
+        return None
     others = [other for other in Path(path).expanduser().parent.glob("*")
               if re.fullmatch(re.escape(match[1]) + "[a-z]{2,3}" + re.escape(match[3]), other.name)
               and other.name != Path(path).name]
-    return (str(Path(path).parent / others[0].name),) if len(others) == 1 else ()
+    return str(Path(path).parent / others[0].name) if len(others) == 1 else None
 
 
 def _parallel(first: str, second: str, sure: bool = True) -> Guess:
