@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
+from nas.core.sizes import hardware_step
 from search_spaces import Architecture
 from search_spaces import registry as kinds
 from search_spaces.architecture import Layer
@@ -18,10 +19,8 @@ from search_spaces.block import BlockConfig, canonical_block, head_facts
 from search_spaces.kind import Facts
 from supernet.train.ordering.groups import WIDTH, AxisGroup
 
-STEPS = (32, 16, 8)
-"""Multiples that suit the hardware, the preferred ones first."""
-LEAST_STEPS = 8
-"""Minimum number of multiples of a step up to the full size; otherwise a smaller step is used."""
+LEAST_SIZES = 8
+"""Minimum number of sizes to shrink to; otherwise a smaller step is used."""
 KEPT = ("head_dim",)
 """Dims that are not shrunk: attention divides scores by the root of the head size, so a narrower head would differ."""
 
@@ -52,8 +51,7 @@ class Shrinkable:
 
     def sizes(self) -> list[int]:
         """What it may shrink to, the largest first: multiples that suit the hardware where there are enough."""
-        step = next((step for step in STEPS if self.whole % step == 0 and self.whole // step >= LEAST_STEPS), 1)
-        return list(range(self.whole, 0, -step))
+        return list(range(self.whole, 0, -hardware_step(self.whole, LEAST_SIZES)))
 
     def importance(self, scores: Tensor) -> Tensor:
         """The importance of the items, the highest first; the mean over the parts where each has items of its own."""
