@@ -29,8 +29,8 @@ from torch import Tensor
 from hardware_profiles.runtimes import onnx_runtime, torch_eager, xnnpack
 from nas.core.subnet import Subnet
 from nas.stages.export import formats
+from nas.stages.export.job import ExportJob
 from nas.stages.export.programs import DECODER, MODEL, decoder_of
-from nas.stages.export.shipment import Shipment
 from nas.stages.measure.run import open_subnets
 from nas.testing.small_subnets import ship
 from search_spaces import load_space, shipped_spaces
@@ -71,18 +71,18 @@ def cases(subnet: Subnet, options: argparse.Namespace) -> list[Case]:
 def programs(subnet: Subnet, case: Case, root: Path) -> dict[str, Timed]:
     """The decoder and the model without a cache, each as a function that runs it once."""
     fixed = case.runtime == "executorch"
-    shipment = Shipment(subnet, case.past + 1 if fixed else subnet.arch.context, case.precision == "int8")
-    step = decoder_of(shipment, fixed)
+    job = ExportJob(subnet, case.past + 1 if fixed else subnet.arch.context, case.precision == "int8")
+    step = decoder_of(job, fixed)
     assert step is not None, "it does not decode"
-    inputs = {DECODER: step.example(1, 1, case.past, case.past + 1), MODEL: shipment.example(1, case.past + 1)}
+    inputs = {DECODER: step.example(1, 1, case.past, case.past + 1), MODEL: job.example(1, case.past + 1)}
     settings = {"threads": 1, "precision": case.precision}
     if case.runtime == "torch":
-        modules = {DECODER: step, MODEL: shipment.module}
+        modules = {DECODER: step, MODEL: job.module}
         return {name: torch_eager.load(modules[name], given, settings) for name, given in inputs.items()}
     folder = root / f"{case.runtime}-{case.precision}-{case.past if fixed else 'any'}"
     if not folder.exists():
         folder.mkdir(parents=True)
-        formats.get(case.runtime).write(shipment, folder)
+        formats.get(case.runtime).write(job, folder)
     runtime, suffix = COMPILED[case.runtime]
     return {name: runtime.load(str(folder / f"{name}{suffix}"), arrays(given), settings)
             for name, given in inputs.items()}

@@ -28,7 +28,7 @@ from _results import add_option, append
 from nas.core.progress import StageProgress
 from nas.core.subnet import Subnet
 from nas.stages.export import formats
-from nas.stages.export.shipment import Shipment
+from nas.stages.export.job import ExportJob
 from nas.stages.use.request import GenerateRequest, PredictRequest
 from nas.stages.use.run import generate, predict
 from nas.tasks.tokenizer import BOS, EOS
@@ -84,7 +84,7 @@ def compared(space: str, name: str, place: int) -> dict[str, Any]:
         folder = Path(root, "export")
         folder.mkdir()
         fixed = not formats.get(name).DYNAMIC
-        formats.get(name).write(Shipment(subnet, LENGTH if fixed else arch.context, False, whole=False), folder)
+        formats.get(name).write(ExportJob(subnet, LENGTH if fixed else arch.context, False, whole=False), folder)
         ids, equal = (continued if arch.family == "lm" else translated)(subnet, runpy.run_path(str(folder / "run.py")))
     kinds = sorted({layer.mixer.kind for layer in arch.decoder})
     return {"space": space, "format": name, "key": arch.key[:12], "equal": equal, "tokens": len(ids),

@@ -22,9 +22,9 @@ from rich.console import Console
 
 from hardware_profiles.runtimes import onnx_runtime, xnnpack
 from nas.core.subnet import Subnet
+from nas.stages.export.job import ExportJob
 from nas.stages.export.request import ExportRequest
 from nas.stages.export.run import run
-from nas.stages.export.shipment import Shipment
 from nas.stages.measure.run import open_subnets
 from nas.terminal.progress import TerminalProgress
 
@@ -46,7 +46,7 @@ def compared(subnet: Subnet, name: str, rounds: int) -> dict[str, Any]:
     """Both precisions of a format."""
     runtime, file = RUNTIMES[name]
     length = subnet.arch.context
-    inputs = [tensor.numpy() for tensor in Shipment(subnet, length, False).example(1, length)]
+    inputs = [tensor.numpy() for tensor in ExportJob(subnet, length, False).example(1, length)]
     exports = {precision: exported(subnet, ExportRequest(str(subnet.path), name, int8=precision == "int8"))
              for precision in ("fp32", "int8")}
     runs = {precision: runtime.load(str(folder / file), inputs, {"threads": 1, "precision": precision})

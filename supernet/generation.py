@@ -16,7 +16,7 @@ from supernet.driver import PassInputs, drive
 from supernet.parts import UnitParts
 
 
-class Writer:
+class DecodingMixin:
     """A language model or a seq2seq model with cached decoding.
 
     Everything runs in the model's mode: with dropout, call `eval()` first.

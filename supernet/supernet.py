@@ -14,7 +14,7 @@ from search_spaces.space.inventory import inventory
 from search_spaces.space.search_space import SearchSpace
 from search_spaces.units import Step, Unit
 from supernet.build import build_on_meta, set_dropout
-from supernet.generation import Writer
+from supernet.generation import DecodingMixin
 from supernet.layers.tables import Table
 from supernet.parts import UnitParts
 from supernet.store import WeightStore
@@ -50,7 +50,7 @@ class Supernet(WeightStore):
         return run(arch, _Slices(self), self.checkpointing and torch.is_grad_enabled(), tokens, target, mask,
                    target_mask, types, outputs)
 
-    def writer(self, arch: Architecture) -> Writer:
+    def decoder(self, arch: Architecture) -> DecodingMixin:
         """A token-by-token decoder like the plain model of `arch`, with this store's weights."""
         return _SlicedDecoder(self, arch)
 
@@ -77,7 +77,7 @@ class _Slices:
         return _skeleton(step.unit, *self.mode).run(self.tensors(step), inputs)
 
 
-class _SlicedDecoder(Writer):
+class _SlicedDecoder(DecodingMixin):
     """An architecture with slices of a store."""
 
     def __init__(self, net: Supernet, arch: Architecture) -> None:

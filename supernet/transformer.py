@@ -14,14 +14,14 @@ from search_spaces.errors import InputError
 from search_spaces.units import Step, plan
 from supernet.build import build_on_meta, fresh, set_dropout
 from supernet.driver import PassInputs, drive
-from supernet.generation import Writer
+from supernet.generation import DecodingMixin
 from supernet.parts import Modules, UnitParts
 from supernet.room import check_room, tensor_bytes
 
 OUTPUTS = ("logits", "features", "attention", "aux_loss")
 
 
-class Transformer(nn.Module, Writer):
+class Transformer(nn.Module, DecodingMixin):
     """The plain model of one architecture, freshly initialised.
 
     `model(tokens)` for lm and encoder, `model(source, target)` for seq2seq; see `forward`. `generate`, and its parts

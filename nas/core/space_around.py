@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nas.core.sizes import HARDWARE_STEPS, hardware_step
 from search_spaces import Architecture, InputError
 from search_spaces import registry as kinds
 from search_spaces.architecture import Layer
@@ -18,8 +19,6 @@ from search_spaces.space.layers import Sharing
 
 DIMENSIONS = ("depth", "width", "heads", "ffn", "rank", "sharing")
 """Dimensions that are searched unless they are kept fixed."""
-STEPS = (32, 16, 8)
-"""Multiples that suit the hardware, the preferred ones first."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class SimilarLayers:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class SpaceOptions:
     """What a space around a model searches.
 
     Args:
@@ -61,14 +60,14 @@ class Surroundings:
         return dimension not in self.keep and "all" not in self.keep
 
 
-def space_yaml(arch: Architecture, name: str, around: Surroundings) -> str:
+def space_yaml(arch: Architecture, name: str, around: SpaceOptions) -> str:
     """The file. Raises InputError where the layers of a stack are of different kinds."""
     return "\n".join(_lines(arch, name, around)) + "\n"
 
 
 def fixed_space(arch: Architecture, name: str) -> str:
     """A space with one architecture. Raises InputError as `space_yaml`."""
-    return space_yaml(arch, space_name(name), Surroundings(name, ("all",)))
+    return space_yaml(arch, space_name(name), SpaceOptions(name, ("all",)))
 
 
 def space_name(text: str) -> str:
@@ -76,7 +75,7 @@ def space_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", text).lstrip("._-") or "space"
 
 
-def _lines(arch: Architecture, name: str, around: Surroundings) -> Iterator[str]:
+def _lines(arch: Architecture, name: str, around: SpaceOptions) -> Iterator[str]:
     if "all" in around.keep:
         yield f"# The architecture of {around.of}."
     else:
@@ -103,7 +102,7 @@ def _lines(arch: Architecture, name: str, around: Surroundings) -> Iterator[str]
         yield from _stack(stack, layers, around)
 
 
-def _stack(stack: str, layers: tuple[Layer, ...], around: Surroundings) -> Iterator[str]:
+def _stack(stack: str, layers: tuple[Layer, ...], around: SpaceOptions) -> Iterator[str]:
     depth, owners = len(layers), [layer.mixer_slot for layer in layers]
     yield f"{stack}:"
     yield f"  slots: {depth}"
@@ -130,7 +129,7 @@ def _stack(stack: str, layers: tuple[Layer, ...], around: Surroundings) -> Itera
         yield from _layer_block(blocks, role, around)
 
 
-def _similar(stack: str, around: Surroundings) -> Iterator[str]:
+def _similar(stack: str, around: SpaceOptions) -> Iterator[str]:
     """The choice of sharing weights where layers are similar, or why there is none."""
     known = around.similar.get(stack)
     if known is None or not around.searched("sharing"):
@@ -141,7 +140,7 @@ def _similar(stack: str, around: Surroundings) -> Iterator[str]:
         yield f"  # sharing: no layers are similar enough to share weights (cosine at most {known.cosine:.2f})"
 
 
-def _layer_block(blocks: list[BlockConfig], role: str, around: Surroundings) -> Iterator[str]:
+def _layer_block(blocks: list[BlockConfig], role: str, around: SpaceOptions) -> Iterator[str]:
     lists: dict[str, Any] = {}
     for name in blocks[0].filled():
         per_layer = [_values(block, name, role, around) for block in blocks]
@@ -152,19 +151,19 @@ def _layer_block(blocks: list[BlockConfig], role: str, around: Surroundings) -> 
     yield from _block(blocks[0], 8, lists)
 
 
-def _values(block: BlockConfig, name: str, role: str, around: Surroundings) -> list[Any]:
+def _values(block: BlockConfig, name: str, role: str, around: SpaceOptions) -> list[Any]:
     """The choices of a dim. Query heads that share key/value heads stay, unless they are stored in groups: a slice
     would give them to other key/value heads."""
     dims = block.filled()
     whole = dims[name]
     if block.kind == "grouped_attention" and name in ("n_kv_heads", "queries") and around.searched("heads"):
-        return _shares(int(whole), around, (1,))
+        return _shares(int(whole), around, 1)
     if name == "n_kv_heads" and whole == dims.get("n_heads"):
         return ["n_heads"]
     if name == "n_heads" and around.searched("heads") and dims.get("n_kv_heads", whole) == whole:
-        return _shares(int(whole), around, (1,))
+        return _shares(int(whole), around, 1)
     if name == "inner" and role == "ffn" and around.searched("ffn"):
-        return _shares(int(whole), around, STEPS)
+        return _shares(int(whole), around, hardware_step(int(whole)))
     return [whole]
 
 
@@ -176,19 +175,19 @@ def _block(block: BlockConfig, indent: int, lists: dict[str, Any]) -> Iterator[s
             yield f"{' ' * (indent + 2)}{name}: {_yaml(lists.get(name) or [value])}"
 
 
-def _widths(arch: Architecture, around: Surroundings) -> list[int]:
+def _widths(arch: Architecture, around: SpaceOptions) -> list[int]:
     """Not below the rank of the table, which is fixed where it is less than the width."""
     rank = int(arch.embedding.filled().get("rank", 0))
-    widths = _shares(arch.width, around, STEPS) if around.searched("width") else [arch.width]
+    widths = _shares(arch.width, around, hardware_step(arch.width)) if around.searched("width") else [arch.width]
     return [width for width in widths if rank == arch.width or width >= rank]
 
 
-def _ranks(arch: Architecture, widths: Sequence[int], around: Surroundings) -> list[Any]:
+def _ranks(arch: Architecture, widths: Sequence[int], around: SpaceOptions) -> list[Any]:
     """A factorised table as an alternative to the full one, if the head can use it."""
     rank = arch.embedding.filled().get("rank")
     if rank != arch.width:
         return [] if rank is None else [rank]
-    half = next((width // 2 // step * step for width in widths[:1] for step in STEPS if width // 2 >= step), 0)
+    half = next((width // 2 // step * step for width in widths[:1] for step in HARDWARE_STEPS if width // 2 >= step), 0)
     return [half, "full"] if half and around.searched("rank") else ["full"]
 
 
@@ -203,10 +202,9 @@ def _sharing(stack: str, layers: tuple[Layer, ...]) -> str:
     raise InputError(stack, "its layers share weights in a way that a space file cannot express")
 
 
-def _shares(whole: int, around: Surroundings, steps: Sequence[int]) -> list[int]:
+def _shares(whole: int, around: SpaceOptions, step: int) -> list[int]:
     """Values from the least share to the whole, each the same factor larger than the one before, because small models
-    need small differences. They are multiples of a step where the whole is one."""
-    step = next((step for step in steps if whole % step == 0), 1)
+    need small differences. They are multiples of a step that divides the whole."""
     shares = (around.least ** (1 - i / (around.choices - 1)) for i in range(around.choices))
     values = {max(round(whole * share / step), 1) * step for share in shares}
     return sorted({value for value in values if value >= around.least * whole - step / 2 and value < whole} | {whole})

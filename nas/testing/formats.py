@@ -12,9 +12,9 @@ import torch
 from nas.core.progress import StageProgress
 from nas.core.subnet import Subnet
 from nas.stages.export import formats
+from nas.stages.export.job import ExportJob
 from nas.stages.export.request import ExportRequest
 from nas.stages.export.run import RECORD, run
-from nas.stages.export.shipment import Shipment
 from nas.testing.parity import randomised
 from nas.testing.small_subnets import SPACES, ship, space
 from supernet import Transformer, extract
@@ -22,11 +22,11 @@ from supernet import Transformer, extract
 FAMILIES = tuple(SPACES)
 
 
-def padded(shipment: Shipment, real: int) -> tuple[torch.Tensor, ...]:
+def padded(job: ExportJob, real: int) -> tuple[torch.Tensor, ...]:
     """One sequence of the whole length, with padding after `real` tokens if the inputs have a mask."""
-    tokens = torch.arange(shipment.length)[None] % shipment.arch.vocab_size
+    tokens = torch.arange(job.length)[None] % job.arch.vocab_size
     given = {"attention_mask": (tokens < real).long(), "token_type_ids": torch.zeros_like(tokens)}
-    return tuple(given.get(name, tokens).contiguous() for name in shipment.names)
+    return tuple(given.get(name, tokens).contiguous() for name in job.names)
 
 
 class FormatContract:
@@ -79,12 +79,12 @@ class FormatContract:
             assert record.get("decoder_largest_difference", 0.0) <= 1e-4
             assert (hasattr(module, "call") and family != "encoder") == ("decoder_largest_difference" in record)
             assert {RECORD, *record["files"]} == {path.name for path in written.iterdir()} and record["bytes"] > 0
-        shipment = Shipment(subnet, subnet.arch.context, False)
-        call = module.load(shipment, written)
-        for real in (shipment.length, shipment.length // 2, 1):
-            inputs = padded(shipment, real)
+        job = ExportJob(subnet, subnet.arch.context, False)
+        call = module.load(job, written)
+        for real in (job.length, job.length // 2, 1):
+            inputs = padded(job, real)
             with torch.no_grad():
-                assert torch.allclose(call(inputs), shipment.module(*inputs), atol=1e-5)
+                assert torch.allclose(call(inputs), job.module(*inputs), atol=1e-5)
 
     def test_int8_is_judged_by_the_loss(self, tmp_path: Path) -> None:
         if not self.usable().INT8:

@@ -16,7 +16,7 @@ from nas.core.costs import count
 from nas.core.macs import unit_macs
 from nas.core.timing.workloads import Workload
 from nas.stages.export import formats
-from nas.stages.export.shipment import Shipment
+from nas.stages.export.job import ExportJob
 from nas.testing.parity import Report, batch, compare, randomised
 from nas.testing.small_subnets import BASE, SPACES, ship
 from search_spaces import Architecture, SearchSpace
@@ -121,9 +121,9 @@ class ResidualContract:
             pytest.skip(form.missing())
         for family in FAMILIES:
             (model,) = models(family, self.name, 1)
-            shipment = Shipment(ship(model, tmp_path / family), model.arch.context, False)
+            job = ExportJob(ship(model, tmp_path / family), model.arch.context, False)
             (folder := tmp_path / f"{family}-{to}").mkdir()
-            form.write(shipment, folder)
-            inputs = shipment.example(2, model.arch.context)
+            form.write(job, folder)
+            inputs = job.example(2, model.arch.context)
             with torch.no_grad():
-                assert torch.allclose(form.load(shipment, folder)(inputs), shipment.module(*inputs), atol=1e-5)
+                assert torch.allclose(form.load(job, folder)(inputs), job.module(*inputs), atol=1e-5)

@@ -15,7 +15,7 @@ MOST_SHOWN = 3
 
 
 @dataclass(frozen=True)
-class BlockSurroundings:
+class BlockContext:
     """What surrounds a block: the facts, and what scaling gives it."""
 
     facts: Facts
@@ -26,15 +26,15 @@ class BlockSurroundings:
         return {**self.facts.as_dict(), **dict(self.extra)}
 
 
-def part_faults(part: PartSpace, key: str, slots: int | None, surroundings: Sequence[BlockSurroundings]) -> list[Fault]:
+def part_faults(part: PartSpace, key: str, slots: int | None, contexts: Sequence[BlockContext]) -> list[Fault]:
     """Faults for every combination of a part's values that its kinds forbid; only a few of each are listed."""
     faults: list[Fault] = []
     for kind_name, genes in part.dims.items():
         kind = kinds.get(kind_name)
-        if not kind.causal and any(known.facts.causal for known in surroundings):
+        if not kind.causal and any(known.facts.causal for known in contexts):
             faults.append(Fault(f"{key}.{kind_name}", "is not causal and cannot be used in a decoder"))
         for rule in _all_rules(kind):
-            broken = dict.fromkeys(_rule_faults(kind, rule, genes, slots, surroundings))
+            broken = dict.fromkeys(_rule_faults(kind, rule, genes, slots, contexts))
             shown = list(itertools.islice(broken, MOST_SHOWN))
             faults += [Fault(f"{key}.{kind_name}.{rule.needs[0]}", text) for text in shown]
             if len(broken) > MOST_SHOWN:
@@ -52,7 +52,7 @@ def _all_rules(kind: Kind) -> Iterator[Rule]:
 
 
 def _rule_faults(kind: Kind, rule: Rule, genes: Mapping[str, Gene], slots: int | None,
-                 surroundings: Iterable[BlockSurroundings]) -> Iterator[str]:
+                 contexts: Iterable[BlockContext]) -> Iterator[str]:
     dims = _involved(kind, rule, genes)
     by_slot = any(len(genes[dim].values) > 1 for dim in dims)
     facts = {name for name in rule.needs if name not in genes}  # also optional dims, which `_fault` fills in
@@ -60,7 +60,7 @@ def _rule_faults(kind: Kind, rule: Rule, genes: Mapping[str, Gene], slots: int |
         facts |= {need for values in genes[dim].values for value in values for need in kind.dim(dim).needs(value)}
     facts -= set(genes)
     cases = {tuple(sorted((name, value) for name, value in known.as_dict().items() if name in facts)): None
-             for known in surroundings}
+             for known in contexts}
     for slot in range(slots or 1) if by_slot else (0,):
         for case, values in itertools.product(cases, itertools.product(*(genes[dim].choices(slot) for dim in dims))):
             text = _fault(kind, rule, dict(case), dict(zip(dims, values)))

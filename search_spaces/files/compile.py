@@ -14,7 +14,7 @@ from search_spaces import registry as kinds
 from search_spaces import residual as residuals
 from search_spaces.block import head_facts
 from search_spaces.errors import Fault, InputError
-from search_spaces.files.combination_checks import BlockSurroundings, part_faults
+from search_spaces.files.combination_checks import BlockContext, part_faults
 from search_spaces.files.schema import DepthFile, ScalingFile, SpaceFile, StackFile
 from search_spaces.kind import FAMILIES, NORM_EPS, Value
 from search_spaces.space.choices import alternatives, first_block, scaled_at, scalings
@@ -292,12 +292,12 @@ def check(space: SearchSpace) -> list[Fault]:
     settings = space.every_settings()
     firsts = {first_block(scaling) for scaling in every}
     causal = space.family != "encoder"  # an embedding is read by all stacks
-    ends = [BlockSurroundings(space.facts(chosen, causal), extra) for chosen in settings for extra in firsts]
+    ends = [BlockContext(space.facts(chosen, causal), extra) for chosen in settings for extra in firsts]
     faults += part_faults(space.embedding, "embedding", None, ends)
     if not faults and set(space.embedding.kind.choices()) == set(space.embedding.dims):
         faults += part_faults(space.head, "head", None, list(_head_known(space, settings, firsts)))
     for name, stack in space.stacks.items():
-        known = [BlockSurroundings(space.facts(chosen, name == "decoder"), extra) for chosen in settings
+        known = [BlockContext(space.facts(chosen, name == "decoder"), extra) for chosen in settings
                  for extra in _positions(stack, every)]
         for layer_type, parts in stack.layer_types.items():
             for role, part in parts.items():
@@ -305,11 +305,11 @@ def check(space: SearchSpace) -> list[Fault]:
     return faults
 
 
-def _head_known(space: SearchSpace, settings: list[dict[str, Value]], firsts: set[Any]) -> Iterator[BlockSurroundings]:
+def _head_known(space: SearchSpace, settings: list[dict[str, Value]], firsts: set[Any]) -> Iterator[BlockContext]:
     seen = set()
     for chosen, extra in itertools.product(settings, firsts):
         for embedding in alternatives(space.embedding, None, space.facts(chosen, False), extra, ()):
-            known = BlockSurroundings(head_facts(space.facts(chosen, False), embedding), extra)
+            known = BlockContext(head_facts(space.facts(chosen, False), embedding), extra)
             if known not in seen:
                 seen.add(known)
                 yield known

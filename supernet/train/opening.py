@@ -34,7 +34,7 @@ def largest_first(strategy: Strategy, net: Supernet, recipe: Recipe) -> Strategy
 
 
 @dataclass(frozen=True)
-class Opening:
+class OrderBeforeStep:
     """Orders the store of a trainer once, before the step that opens the space; see `Trainer.before_step`.
 
     Averages and moments move with their weights. The order is a function of weights, data and seed, so a training that

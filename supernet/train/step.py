@@ -30,7 +30,11 @@ from supernet.train.optimiser import Optimisers, matrices_of
 from supernet.train.parallel import Workers
 from supernet.train.recipe import Recipe
 from supernet.train.strategy import Strategy, drop_layers, generator
+from supernet.train.training_loss import TrainingLoss
 from supernet.transformer import Transformer
+
+IN_CHECKPOINTS = "lesson"
+"""The name of a training loss in checkpoints."""
 
 
 class DivergedError(InputError):
@@ -56,8 +60,8 @@ class StepReport:
     """Result of one step.
 
     Args:
-        losses: of each part of a lesson; without one, of each architecture: of the first against the labels, of the
-            others, or of all if there is a teacher, against soft targets. Mean over labels.
+        losses: of each part of a training loss; without one, of each architecture: of the first against the labels, of
+            the others, or of all if there is a teacher, against soft targets. Mean over labels.
         names: names of the first of them.
         tokens: read by all workers, each counted once however many architectures saw it.
     """
@@ -69,26 +73,6 @@ class StepReport:
     learning_rate: float
     tokens: int
     skipped: bool
-
-
-class Lesson(nn.Module):
-    """A training objective for a plain model beyond the labels; its own weights are trained and saved, too.
-
-    Args:
-        parts: names of its losses.
-    """
-
-    def __init__(self, parts: Sequence[str]) -> None:
-        super().__init__()
-        self.parts = tuple(parts)
-
-    def weights(self, done: float) -> Sequence[float]:
-        """The weight of each part when that share of the steps is done."""
-        raise NotImplementedError
-
-    def losses(self, trainer: Trainer, arch: Architecture, batch: Batch) -> tuple[Tensor, ...]:
-        """The loss of each part on a batch, summed over its labels or taken as often as it has labels."""
-        raise NotImplementedError
 
 
 class SoftTeacher(Protocol):
@@ -109,7 +93,7 @@ class Trainer:
     Args:
         model: on its device, in the type its weights keep.
         strategy: the architectures of each step; of a plain model its own.
-        lesson: objective of a plain model, if not only the labels.
+        training_loss: of a plain model, if not only the labels count.
         teacher: teaches all architectures of a supernet; without it, the first of a step teaches the others.
         before_step: called at the beginning of every step.
     """
@@ -120,15 +104,16 @@ class Trainer:
     data: Split
     workers: Workers = field(default_factory=Workers)
     progress: Progress = field(default_factory=Progress)
-    lesson: Lesson | None = None
+    training_loss: TrainingLoss | None = None
     teacher: SoftTeacher | None = None
     before_step: Callable[[Trainer], None] | None = None
 
     def __post_init__(self) -> None:
         self.named = dict(self.model.named_parameters())
         self.device = next(iter(self.named.values())).device
-        if self.lesson is not None:
-            self.named |= {f"lesson.{name}": parameter for name, parameter in self.lesson.named_parameters()}
+        if self.training_loss is not None:
+            self.named |= {f"{IN_CHECKPOINTS}.{name}": parameter
+                           for name, parameter in self.training_loss.named_parameters()}
         self.model.checkpointing = self.recipe.checkpointing
         copies, more = (4, ", and averaged weights,") if self.recipe.ema else (3, "")
         check_room("training", copies * tensor_bytes(self.named.values()), f"gradients and moments{more}",
@@ -154,8 +139,8 @@ class Trainer:
         torch.manual_seed(generator(recipe.seed, "dropout", step, self.workers.rank).getrandbits(63))
         self.model.train()
         self.clear_gradients(len(archs) * len(batches))
-        names = self.strategy.names if self.lesson is None else self.lesson.parts
-        losses = torch.zeros(len(archs) if self.lesson is None else len(names), dtype=torch.float64)
+        names = self.strategy.names if self.training_loss is None else self.training_loss.parts
+        losses = torch.zeros(len(archs) if self.training_loss is None else len(names), dtype=torch.float64)
         for batch in batches:
             mine = batch.part(self.workers.rank, self.workers.world)
             losses += self.add_gradients(archs, mine.to(self.device), n_labels)
@@ -182,8 +167,8 @@ class Trainer:
 
     def add_gradients(self, archs: tuple[Architecture, ...], batch: Batch, n_labels: int) -> Tensor:
         """Add the gradients of all architectures on one batch; returns their losses."""
-        if self.lesson is not None:
-            return self._learn(self.lesson, archs[0], batch, n_labels)
+        if self.training_loss is not None:
+            return self._learn(self.training_loss, archs[0], batch, n_labels)
         losses, from_teacher = [], self._teacher_outputs(batch)
         targets = self._targets(from_teacher["logits"], batch) if from_teacher else None
         for arch in archs:
@@ -222,10 +207,10 @@ class Trainer:
             added = added + self.recipe.distill_features * loss
         return added
 
-    def _learn(self, lesson: Lesson, arch: Architecture, batch: Batch, n_labels: int) -> Tensor:
-        """Add the gradients of a lesson on one batch; returns the losses of its parts."""
-        losses = torch.stack(lesson.losses(self, arch, batch))
-        weights = losses.new_tensor(lesson.weights(self.progress.step / self.recipe.steps))
+    def _learn(self, training_loss: TrainingLoss, arch: Architecture, batch: Batch, n_labels: int) -> Tensor:
+        """Add the gradients of a training loss on one batch; returns the losses of its parts."""
+        losses = torch.stack(training_loss.losses(self, arch, batch))
+        weights = losses.new_tensor(training_loss.weights(self.progress.step / self.recipe.steps))
         (losses @ weights / n_labels).backward()  # type: ignore[no-untyped-call]
         return losses.detach().cpu().double() / n_labels
 
@@ -307,21 +292,21 @@ class Trainer:
     def tensors(self) -> dict[str, Tensor]:
         """Everything a checkpoint has to hold: weights, buffers, averages and the optimiser's state."""
         tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
-        if self.lesson is not None:
-            tensors |= {f"lesson/{name}": tensor for name, tensor in self.lesson.state_dict().items()}
+        if self.training_loss is not None:
+            tensors |= {f"{IN_CHECKPOINTS}/{name}": tensor for name, tensor in self.training_loss.state_dict().items()}
         tensors |= {f"ema/{name}": tensor for name, tensor in self.averages.items()}
         # "adam" is the state of any optimiser: the name is that of earlier checkpoints
         return tensors | {f"adam/{name}": tensor for name, tensor in self.optimiser.tensors().items()}
 
     def load(self, tensors: Mapping[str, Tensor], progress: Progress) -> None:
         """Resume from `tensors` and `progress`. Raises KeyError or RuntimeError where they do not fit."""
-        parts: dict[str, dict[str, Tensor]] = {"model": {}, "lesson": {}, "ema": {}, "adam": {}}
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, IN_CHECKPOINTS: {}, "ema": {}, "adam": {}}
         for full, tensor in tensors.items():
             part, _, name = full.partition("/")
             parts[part][name] = tensor
         self.model.load_state_dict(parts["model"])
-        if self.lesson is not None:
-            self.lesson.load_state_dict(parts["lesson"])
+        if self.training_loss is not None:
+            self.training_loss.load_state_dict(parts[IN_CHECKPOINTS])
         for name, average in self.averages.items():
             average.copy_(parts["ema"][name])
         self.optimiser.load(parts["adam"])

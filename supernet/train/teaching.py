@@ -18,8 +18,9 @@ from supernet.batch import Batch
 from supernet.inference import predict
 from supernet.train.losses import attention_loss, label_loss, labelled, precise, relative_feature_error, teacher_loss
 from supernet.train.recipe import Recipe
-from supernet.train.step import Lesson, Trainer, adds_loss
+from supernet.train.step import Trainer, adds_loss
 from supernet.train.theseus import Theseus, layer_ends
+from supernet.train.training_loss import TrainingLoss
 from supernet.transformer import Transformer
 
 LOSSES = ("logits", "features", "attention")
@@ -90,7 +91,7 @@ class Teacher:
         return torch.stack(losses).mean() if losses else theirs[0].new_zeros(())
 
 
-class Teaching(Lesson):
+class DistillationLoss(TrainingLoss):
     """Labels and a teacher: one loss for each of `distill`.
 
     With `logits`, the labels have the weight `label_share` and the teacher's distribution the rest. Features are

@@ -100,7 +100,7 @@ def test_a_supernet_writes_what_the_extracted_model_writes(space):
     for arch in (space.sample(rng) for _ in range(6)):
         tokens, (source, mask) = ids(arch, 8), source_of(arch)
         source, mask = (None, None) if source is None else (source[:, :8], mask[:, :8])
-        assert torch.equal(in_pieces(net.writer(arch), tokens, (3, 1, 4), source, mask),
+        assert torch.equal(in_pieces(net.decoder(arch), tokens, (3, 1, 4), source, mask),
                            in_pieces(extract(net, arch), tokens, (3, 1, 4), source, mask))
 
 

@@ -11,7 +11,7 @@ from supernet import Supernet, extract
 from supernet.batch import Batch
 from supernet.filling import fill
 from supernet.inference import run_model
-from supernet.train.opening import Opening, largest_first
+from supernet.train.opening import OrderBeforeStep, largest_first
 from supernet.train.ordering import order
 from supernet.train.ordering.groups import find_groups
 from supernet.train.strategy import make_strategy
@@ -154,7 +154,7 @@ def test_a_layer_that_does_nothing_has_the_score_0():
 def test_a_training_that_orders_on_its_way_ends_with_the_same_function():
     """Averages and moments of AdamW move with the weights they belong to."""
     plain, ordered = (supernet_trainer(strategy="largest", ema=0.5, dtype=torch.float64) for _ in range(2))
-    ordered.before_step = Opening(3)
+    ordered.before_step = OrderBeforeStep(3)
     for trainer in (plain, ordered):
         while not trainer.finished:
             trainer.step()
@@ -177,7 +177,7 @@ def test_moments_move_with_their_weights(optimiser):
             if weight is not None and part != "model" and tensor.numel() == weight.numel():
                 tensor.copy_(weight.view(tensor.shape))
     before = {name: weight.detach().clone() for name, weight in trainer.named.items()}
-    Opening(1)(trainer)
+    OrderBeforeStep(1)(trainer)
     assert any(not torch.equal(before[name], weight) for name, weight in trainer.named.items())
     moved = trainer.tensors()
     for name, weight in trainer.named.items():

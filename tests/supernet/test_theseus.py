@@ -11,10 +11,10 @@ from supernet import Supernet, Transformer, extract
 from supernet.inference import run_model
 from supernet.train.step import Trainer
 from supernet.train.strategy import Fixed
-from supernet.train.teaching import Teaching
+from supernet.train.teaching import DistillationLoss
 from supernet.train.theseus import Theseus, _Mixed, layer_ends, mixture, predecessor, take_frame
 from supernet.transformer import run
-from tests.supernet.test_lessons import SPACES, Same, batch_of
+from tests.supernet.test_teaching import SPACES, Same, batch_of
 from tests.supernet.toys import LM, recipe
 
 
@@ -133,9 +133,9 @@ class TestTraining:
     def test_only_layers_that_run_are_trained_until_all_do(self, family):
         student, larger = pair_of(family, 2)
         theseus = Theseus(larger, seed=0, start=0.5, until=3)
-        lesson = Teaching(student, None, (), temperature=1.0, label_share=1.0, feature_weight=0.0, attention_weight=0.0,
-                          fade=False, theseus=theseus)
-        trainer = Trainer(student, Fixed(student.arch), recipe(), Same(batch_of(family)), lesson=lesson)
+        loss = DistillationLoss(student, None, (), temperature=1.0, label_share=1.0, feature_weight=0.0,
+                                attention_weight=0.0, fade=False, theseus=theseus)
+        trainer = Trainer(student, Fixed(student.arch), recipe(), Same(batch_of(family)), training_loss=loss)
         kept = {name: tensor.clone() for name, tensor in larger.state_dict().items()}
         for step in range(5):
             before = {name: tensor.detach().clone() for name, tensor in student.named_parameters()}
@@ -156,10 +156,11 @@ class TestTraining:
         found = []
         for checkpointing in (False, True):
             student, larger = pair_of("seq2seq", 2)
-            lesson = Teaching(student, None, (), temperature=1.0, label_share=1.0, feature_weight=0.0,
-                              attention_weight=0.0, fade=False, theseus=Theseus(larger, seed=0, start=0.5, until=3))
+            loss = DistillationLoss(student, None, (), temperature=1.0, label_share=1.0, feature_weight=0.0,
+                                    attention_weight=0.0, fade=False,
+                                    theseus=Theseus(larger, seed=0, start=0.5, until=3))
             trainer = Trainer(student, Fixed(student.arch), recipe(checkpointing=checkpointing),
-                              Same(batch_of("seq2seq")), lesson=lesson)
+                              Same(batch_of("seq2seq")), training_loss=loss)
             trainer.step()
             found.append({name: tensor.detach().clone() for name, tensor in student.named_parameters()})
         assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])

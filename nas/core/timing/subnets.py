@@ -40,7 +40,7 @@ MOST_GAP = 0.10
 
 
 @dataclass(frozen=True)
-class Shipped(Workload):
+class SubnetWorkload(Workload):
     """The whole model of a subnet, with its own weights.
 
     Args:
@@ -52,7 +52,7 @@ class Shipped(Workload):
     weights: str = ""
 
     @classmethod
-    def of(cls, subnet: Subnet, phase: str) -> Shipped:
+    def of(cls, subnet: Subnet, phase: str) -> SubnetWorkload:
         """The workload of a subnet."""
         return cls(phase, subnet.arch, folder=str(subnet.path.absolute()), weights=digest(subnet.path / WEIGHTS)[:12])
 
@@ -137,7 +137,7 @@ def _timed(subnets: Sequence[Subnet], model: LatencyModel, phase: str, budget_s:
     """The timings at the profile's speed, and how much slower the device is now."""
     known = known_models(from_csv(bench.folder.parent / "models.csv"), phase, _space(model, subnets[0].arch, phase))
     again = [Workload(phase, entry.arch) for entry in known]
-    wholes = [Shipped.of(subnet, phase) for subnet in subnets]
+    wholes = [SubnetWorkload.of(subnet, phase) for subnet in subnets]
     reference = again[len(again) // 2] if again else wholes[0]
     names = "".join(sorted(workload.name for workload in (*wholes, *again)))
     purpose = f"measure-{phase}-{hashlib.sha256(names.encode()).hexdigest()[:12]}"

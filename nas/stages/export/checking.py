@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nas.stages.export.shipment import Inputs, Run, Shipment
+from nas.stages.export.job import ExportJob, Inputs, Run
 from search_spaces import InputError
 from search_spaces import registry as kinds
 from search_spaces.errors import Option
@@ -47,34 +47,34 @@ class Sample:
     what: str
 
 
-def sample(shipment: Shipment, dynamic: bool, for_loss: bool) -> Sample:
+def sample(job: ExportJob, dynamic: bool, for_loss: bool) -> Sample:
     """Inputs to compare on: validation examples of its run, or random tokens if the run does not exist.
 
     Args:
-        dynamic: several sizes, or rows of the shipment's length, padded.
+        dynamic: several sizes, or rows of the job's length, padded.
         for_loss: enough of them to measure a loss.
     """
-    batches, what, labelled = _batches(shipment, EXAMPLES if for_loss else 2 * ROWS)
+    batches, what, labelled = _batches(job, EXAMPLES if for_loss else 2 * ROWS)
     if not dynamic:
         rows = (_row(batch, i) for batch in batches for i in range(batch.tokens.shape[0]))
-        chosen = [_padded(row, shipment.length) for row in rows]
+        chosen = [_padded(row, job.length) for row in rows]
     elif for_loss:
         chosen = batches
     else:
         chosen = [_cut(batches[i % len(batches)], *shape) for i, shape in enumerate(SHAPES)]
-        chosen.append(_padded(chosen[0], _longest(shipment)))
+        chosen.append(_padded(chosen[0], _longest(job)))
     if dynamic:
-        least = shipment.least_length
+        least = job.least_length
         chosen = [example if example.tokens.shape[1] >= least else _padded(example, least) for example in chosen]
-    return Sample(tuple(Case(_inputs(batch, shipment, not for_loss), batch.labels if labelled else None)
+    return Sample(tuple(Case(_inputs(batch, job, not for_loss), batch.labels if labelled else None)
                         for batch in chosen), what)
 
 
-def largest_difference(run: Run, shipment: Shipment, cases: Sequence[Case]) -> float:
+def largest_difference(run: Run, job: ExportJob, cases: Sequence[Case]) -> float:
     """The largest difference of any output, over the plain model's largest; infinite for NaN or a wrong shape."""
     worst = 0.0
     for case in cases:
-        plain, logits = _plain(shipment, case), run(case.inputs)
+        plain, logits = _plain(job, case), run(case.inputs)
         if logits.shape != plain.shape or not bool(logits.isfinite().all()):
             return math.inf
         scale = float(plain.abs().max()) or 1.0
@@ -82,7 +82,7 @@ def largest_difference(run: Run, shipment: Shipment, cases: Sequence[Case]) -> f
     return worst
 
 
-def losses(run: Run, shipment: Shipment, cases: Sequence[Case]) -> tuple[float, float]:
+def losses(run: Run, job: ExportJob, cases: Sequence[Case]) -> tuple[float, float]:
     """The mean loss of the plain model and of the exported one; in nats for class logits.
 
     Without labels, the plain model's distribution is the target, so the difference is the KL divergence.
@@ -90,12 +90,12 @@ def losses(run: Run, shipment: Shipment, cases: Sequence[Case]) -> tuple[float, 
     Raises:
         InputError: the output of its head has no loss.
     """
-    if not kinds.get(shipment.arch.head.kind).logits:
-        raise InputError(str(shipment.subnet.path), "its head returns features, which have no loss to check int8 with; "
+    if not kinds.get(job.arch.head.kind).logits:
+        raise InputError(str(job.subnet.path), "its head returns features, which have no loss to check int8 with; "
                                                     f"export it without {Option('int8')}")
     sums, n = torch.zeros(2, dtype=torch.float64), 0
     for case in cases:
-        plain = _plain(shipment, case)
+        plain = _plain(job, case)
         both = [logits.double() for logits in (plain, run(case.inputs))]
         if case.labels is None:
             flat = [logits.flatten(0, -2) for logits in both]
@@ -109,38 +109,38 @@ def losses(run: Run, shipment: Shipment, cases: Sequence[Case]) -> tuple[float, 
     return before, after
 
 
-def _plain(shipment: Shipment, case: Case) -> Tensor:
+def _plain(job: ExportJob, case: Case) -> Tensor:
     with torch.no_grad():
-        logits: Tensor = shipment.module(*case.inputs)
+        logits: Tensor = job.module(*case.inputs)
     return logits
 
 
-def _batches(shipment: Shipment, n: int) -> tuple[list[Batch], str, bool]:
+def _batches(job: ExportJob, n: int) -> tuple[list[Batch], str, bool]:
     """Batches, what they are, and whether they have labels."""
-    subnet = shipment.subnet
+    subnet = job.subnet
     try:
         subnet.run()
     except InputError:
-        return list(_drawn(shipment, n)), f"random tokens (seed {SEED}), because its run does not exist", False
+        return list(_drawn(job, n)), f"random tokens (seed {SEED}), because its run does not exist", False
     batches = list(subnet.prepared().valid.in_order(ROWS, n))
     return batches, f"{sum(len(batch.tokens) for batch in batches)} validation examples", True
 
 
-def _drawn(shipment: Shipment, n: int) -> Iterator[Batch]:
-    arch, generator = shipment.arch, torch.Generator().manual_seed(SEED)
+def _drawn(job: ExportJob, n: int) -> Iterator[Batch]:
+    arch, generator = job.arch, torch.Generator().manual_seed(SEED)
     for _ in range(n // ROWS):
-        most = _longest(shipment)
+        most = _longest(job)
         tokens, target = (torch.randint(arch.vocab_size, (ROWS, most), generator=generator) for _ in range(2))
         lengths = torch.randint(1, most + 1, (ROWS, 1), generator=generator)
         yield Batch(tokens, torch.full_like(tokens, IGNORE), target if arch.family == "seq2seq" else None,
                     torch.arange(most)[None] < lengths)
 
 
-def _longest(shipment: Shipment) -> int:
-    return min(shipment.arch.context, LONGEST)
+def _longest(job: ExportJob) -> int:
+    return min(job.arch.context, LONGEST)
 
 
-def _inputs(batch: Batch, shipment: Shipment, varied: bool) -> Inputs:
+def _inputs(batch: Batch, job: ExportJob, varied: bool) -> Inputs:
     """The inputs of the exported model for a batch.
 
     Args:
@@ -150,10 +150,10 @@ def _inputs(batch: Batch, shipment: Shipment, varied: bool) -> Inputs:
     if varied:
         mask[0, math.ceil(mask.shape[1] / 2):] = 0
     given = {"input_ids": batch.tokens, "attention_mask": mask, "decoder_input_ids": batch.target}
-    if shipment.arch.n_types:
-        types = torch.arange(batch.tokens.shape[1]) % shipment.arch.n_types if varied else torch.zeros(1).long()
+    if job.arch.n_types:
+        types = torch.arange(batch.tokens.shape[1]) % job.arch.n_types if varied else torch.zeros(1).long()
         given["token_type_ids"] = types.expand_as(batch.tokens)
-    return tuple(given[name].contiguous() for name in shipment.names)  # type: ignore[union-attr]
+    return tuple(given[name].contiguous() for name in job.names)  # type: ignore[union-attr]
 
 
 def _cut(batch: Batch, rows: int, share: float) -> Batch:

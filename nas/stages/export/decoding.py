@@ -8,31 +8,31 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nas.stages.export.job import ExportJob, Inputs, Run
 from nas.stages.export.programs import DECODER, ENCODER, decoder_of
-from nas.stages.export.shipment import Inputs, Run, Shipment
 
 Call = Callable[[Inputs], list[Tensor]]
 
 
-def decoder_run(shipment: Shipment, call: Callable[[str], Call], fixed: bool, start: int) -> Run | None:
+def decoder_run(job: ExportJob, call: Callable[[str], Call], fixed: bool, start: int) -> Run | None:
     """A function from the model's inputs to logits that uses the exported decoder; None if there is none.
 
     Args:
         call: the program of a name, as a function of tensors.
         start: how many masked tokens the cache holds before the first one.
     """
-    step = decoder_of(shipment, fixed)
+    step = decoder_of(job, fixed)
     if step is None:
         return None
     decode, encode = call(DECODER), call(ENCODER) if step.source else None
 
     def run(inputs: Inputs) -> Tensor:
-        given = dict(zip(shipment.names, inputs))
+        given = dict(zip(job.names, inputs))
         tokens = given.get("decoder_input_ids", given["input_ids"])
         source: list[Tensor] = []
         if encode is not None:
             source = encode(tuple(tensor for name, tensor in given.items() if name != "decoder_input_ids"))
-        masks = [given["attention_mask"]] if shipment.arch.family == "seq2seq" else []
+        masks = [given["attention_mask"]] if job.arch.family == "seq2seq" else []
         rows, pieces, done = tokens.shape[0], list[Tensor](), 0
         past = [torch.zeros(slot.shape(rows, start, 0)) for slot in step.past]
         mask = torch.zeros(rows, start, dtype=torch.long)
@@ -59,20 +59,20 @@ def _pieces(n: int, fixed: bool) -> Iterator[int]:
         yield 1
 
 
-def start_of(shipment: Shipment, least: int | None) -> int:
+def start_of(job: ExportJob, least: int | None) -> int:
     """How many masked tokens a cache begins with: all of one whose size is fixed (None); else `least`, or as many as
     the states that keep a few tokens only hold."""
-    step = decoder_of(shipment, least is None)
+    step = decoder_of(job, least is None)
     if step is None:
         return 0
     return step.window or 0 if least is None else max(least, *(slot.least_past for slot in step.past), 0)
 
 
-def decoder_config(shipment: Shipment, fixed: bool, start: int) -> dict[str, Any]:
+def decoder_config(job: ExportJob, fixed: bool, start: int) -> dict[str, Any]:
     """How to generate: the cache before the first token, the most tokens a call reads, and the most its mask covers."""
-    step = decoder_of(shipment, fixed)
+    step = decoder_of(job, fixed)
     if step is None:
         return {}
-    reads, sees = (1, step.window + 1) if step.window else (shipment.arch.context, start + shipment.arch.context)
+    reads, sees = (1, step.window + 1) if step.window else (job.arch.context, start + job.arch.context)
     return {"start": start, "reads": reads, "sees": sees,
             "past": [list(slot.shape(1, start, 0)) for slot in step.past]}

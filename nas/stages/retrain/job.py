@@ -30,7 +30,7 @@ from supernet.train.checkpoint import Checkpoints, newest_step
 from supernet.train.fit import Observer, fit
 from supernet.train.step import Progress, Trainer
 from supernet.train.strategy import Fixed
-from supernet.train.teaching import FIT_BATCHES, Teacher, Teaching
+from supernet.train.teaching import FIT_BATCHES, DistillationLoss, Teacher
 from supernet.train.theseus import Theseus, predecessor, take_frame
 
 SETTINGS = "settings.json"
@@ -66,19 +66,14 @@ class RetrainJob:
         """The last completed step."""
         return newest_step(self.work / "checkpoints")
 
-    @property
-    def result(self) -> Subnet | None:
-        """Its result, if finished. Raises InputError if the folder contains something else."""
-        if not self.out.exists():
-            return None
+    def find_result(self) -> Subnet | None:
+        """Its result, if finished; None if its folder does not exist or contains something else."""
         try:
-            subnet = Subnet.open(str(self.out))
+            subnet = Subnet.open(str(self.out)) if self.out.exists() else None
         except InputError:
-            subnet = None
+            return None
         steps = subnet.facts.made if subnet else ()
-        if not steps or steps[-1].settings.get("digest") != self.config.digest:
-            check_free(self.out)
-        return subnet
+        return subnet if steps and steps[-1].settings.get("digest") == self.config.digest else None
 
 
 @dataclass(frozen=True)
@@ -111,7 +106,7 @@ def make_job(subnet: Subnet, prepared: Prepared, request: RetrainRequest) -> Ret
                          inputs=_inputs(subnet, run, prepared, teacher, request))
     work = run.path / "retraining" / f"{path.name}-{config.digest}"
     job = RetrainJob(subnet, run, config, teacher, work, out)
-    if job.result is None:
+    if job.find_result() is None:
         check_free(out)
         _check_others(job)
     return job
@@ -176,10 +171,11 @@ def retrain(job: RetrainJob, prepared: Prepared, observer: Observer | None = Non
 
     Raises InputError, and Stopped if `stop` ended it early.
     """
-    known = job.result
+    known = job.find_result()
     if known is not None:
         _clean(job)
         return Retrained(job.subnet, known)
+    check_free(job.out)
     trainer = make_trainer(job, prepared)
     job.work.mkdir(parents=True, exist_ok=True)
     with locked(job.work, "retraining"):
@@ -199,7 +195,7 @@ def retrain(job: RetrainJob, prepared: Prepared, observer: Observer | None = Non
 
 
 def make_trainer(job: RetrainJob, prepared: Prepared) -> Trainer:
-    """The trainer of a subnet at its first step, with its lesson. Raises InputError."""
+    """The trainer of a subnet at its first step, with its training loss. Raises InputError."""
     recipe, arch = job.config.training, job.subnet.arch
     if job.config.init == "inherit":
         student = job.subnet.model(recipe.dropout)
@@ -210,10 +206,11 @@ def make_trainer(job: RetrainJob, prepared: Prepared) -> Trainer:
     else:
         student = Transformer(arch, dropout=recipe.dropout, seed=recipe.seed)
     student = place(student, recipe)
-    return Trainer(student, Fixed(arch), recipe, prepared.train, lesson=_lesson(job, prepared, student))
+    return Trainer(student, Fixed(arch), recipe, prepared.train,
+                   training_loss=_distillation_loss(job, prepared, student))
 
 
-def _lesson(job: RetrainJob, prepared: Prepared, student: Transformer) -> Teaching | None:
+def _distillation_loss(job: RetrainJob, prepared: Prepared, student: Transformer) -> DistillationLoss | None:
     """The distillation of the student; None without a teacher."""
     config, recipe = job.config, job.config.training
     if not (config.distill or config.theseus):
@@ -221,14 +218,15 @@ def _lesson(job: RetrainJob, prepared: Prepared, student: Transformer) -> Teachi
     needs_net = config.theseus or job.teacher is None
     net = load_supernet(job.run, prepared.space) if needs_net else None
     theseus = _theseus(job, net, student) if net is not None and config.theseus else None
-    lesson = Teaching(student, _teacher_model(job, net) if config.distill else None, config.distill,
-                      temperature=config.temperature, label_share=config.label_share,
-                      feature_weight=config.feature_weight, attention_weight=config.attention_weight, fade=config.fade,
-                      theseus=theseus, same_channels=job.teacher is None)
+    loss = DistillationLoss(
+        student, _teacher_model(job, net) if config.distill else None, config.distill, temperature=config.temperature,
+        label_share=config.label_share, feature_weight=config.feature_weight,
+        attention_weight=config.attention_weight, fade=config.fade, theseus=theseus,
+        same_channels=job.teacher is None)
     device = next(student.parameters()).device
-    lesson.fit_projections(student, (prepared.train.batch(i, recipe.batch_size, recipe.seed).to(device)
-                                     for i in range(FIT_BATCHES)), recipe)
-    return lesson
+    loss.fit_projections(student, (prepared.train.batch(i, recipe.batch_size, recipe.seed).to(device)
+                                   for i in range(FIT_BATCHES)), recipe)
+    return loss
 
 
 def _theseus(job: RetrainJob, net: Supernet, student: Transformer) -> Theseus:

@@ -95,7 +95,7 @@ def _run_all(jobs: Sequence[RetrainJob], prepared: Prepared, progress: StageProg
 
 def _run(job: RetrainJob, prepared: Prepared, progress: StageProgress) -> Retrained:
     name, recipe = job.subnet.path.resolve().name, job.config.training
-    if job.result is not None:
+    if job.find_result() is not None:
         progress.note(f"{name} is already retrained")
         return retrain(job, prepared)
     if progress.stop():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nas.core.space_around import DIMENSIONS, SimilarLayers, Surroundings
+from nas.core.space_around import DIMENSIONS, SimilarLayers, SpaceOptions
 from search_spaces import InputError
 from search_spaces.errors import Option
 
@@ -49,9 +49,9 @@ class SpaceFromRequest:
         if self.classes is not None and self.classes < 2:
             raise InputError(str(Option("classes")), f"{self.classes} is not allowed; allowed: 2 or more")
 
-    def around(self, similar: Mapping[str, SimilarLayers]) -> Surroundings:
+    def around(self, similar: Mapping[str, SimilarLayers]) -> SpaceOptions:
         """What the space searches around a model with such layers."""
-        return Surroundings(self.subnet, self.keep, self.least, self.uniform, self.choices, similar)
+        return SpaceOptions(self.subnet, self.keep, self.least, self.uniform, self.choices, similar)
 
     @property
     def searches_sharing(self) -> bool:

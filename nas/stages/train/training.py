@@ -17,7 +17,7 @@ from supernet.filling import fill
 from supernet.store import has_cores
 from supernet.train.checkpoint import Checkpoints, save_tensors
 from supernet.train.fit import Observer, fit
-from supernet.train.opening import Opening, largest_first, opens_at
+from supernet.train.opening import OrderBeforeStep, largest_first, opens_at
 from supernet.train.parallel import Workers
 from supernet.train.recipe import Recipe
 from supernet.train.step import Trainer
@@ -81,7 +81,7 @@ def make_trainer(prepared: Prepared, recipe: Recipe, workers: Workers = Workers(
     strategy = make_strategy(recipe.strategy, prepared.space, recipe.seed, recipe.n_random, recipe.steps)
     return Trainer(net, largest_first(strategy, net, recipe), recipe, prepared.train, workers,
                    teacher=None if teacher is None else Teacher(teacher),
-                   before_step=Opening(opens_at(recipe)) if recipe.order_at else None)
+                   before_step=OrderBeforeStep(opens_at(recipe)) if recipe.order_at else None)
 
 
 def save_weights(trainer: Trainer, run: RunDir) -> None:

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from hardware_profiles.runtimes import xnnpack
 from nas.stages.export.decoding import Call, start_of
 from nas.stages.export.folder import program_usage, write_program_folder
+from nas.stages.export.job import ExportJob, Inputs, Run, blaming
 from nas.stages.export.programs import MODEL, programs
-from nas.stages.export.shipment import Inputs, Run, Shipment, blaming
 
 HELP = "ExecuTorch programs for phones, for one sequence of fixed length"
 DYNAMIC, INT8 = False, True
@@ -29,20 +29,20 @@ def load(name):
 missing, usage = xnnpack.missing, program_usage
 
 
-def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
+def write(job: ExportJob, folder: Path) -> dict[str, Any]:
     """A file for each program, for one sequence of a fixed length; returns the share that XNNPACK did not take."""
-    options = {"precision": "int8" if shipment.int8 else "fp32"}
+    options = {"precision": "int8" if job.int8 else "fp32"}
     facts = []
-    with blaming(shipment, "ExecuTorch", _alone):
-        for program in programs(shipment, fixed=True):
+    with blaming(job, "ExecuTorch", _alone):
+        for program in programs(job, fixed=True):
             facts.append(xnnpack.compile(program.module, program.example, str(folder / f"{program.name}{SUFFIX}"),
                                          options))
-    write_program_folder(shipment, folder, True, start_of(shipment, LEAST_PAST),
+    write_program_folder(job, folder, True, start_of(job, LEAST_PAST),
                          "executorch, torch, numpy and tokenizers", IMPORTS, LOAD)
     return facts[0]
 
 
-def load(shipment: Shipment, folder: Path) -> Run:
+def load(job: ExportJob, folder: Path) -> Run:
     """Runs the model in ExecuTorch's runtime."""
     run = call(folder, MODEL)
     return lambda inputs: run(inputs)[0]

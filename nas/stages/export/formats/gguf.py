@@ -17,7 +17,7 @@ import torch
 from nas.importers import StockModel, stock_models, stock_tensors
 from nas.stages.export.folder import sample_text
 from nas.stages.export.ggml_vocabulary import write_vocabulary
-from nas.stages.export.shipment import Positional, Run, Shipment
+from nas.stages.export.job import ExportJob, Positional, Run
 from search_spaces import InputError
 from search_spaces.errors import Command
 from supernet import Transformer
@@ -46,45 +46,45 @@ def missing() -> str | None:
     return None if find_spec("gguf") else "gguf is not installed; run `pip install 'paretoformer[gguf]'`"
 
 
-def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
+def write(job: ExportJob, folder: Path) -> dict[str, Any]:
     """One file with weights, settings and vocabulary. Raises InputError if llama.cpp does not support the model."""
     from gguf import GGMLQuantizationType, GGUFWriter, LlamaFileType
     from gguf.quants import quantize
 
-    importer, config, stock = _stock(shipment)
+    importer, config, stock = _stock(job)
     writer = GGUFWriter(folder / FILE, ARCHITECTURES[config["model_type"]])
-    _write_settings(writer, shipment, config)
-    writer.add_file_type(LlamaFileType.MOSTLY_Q8_0 if shipment.int8 else LlamaFileType.MOSTLY_F16)
-    write_vocabulary(writer, shipment.subnet)
-    for name, tensor in stock_tensors(shipment.model, importer, stock).items():
+    _write_settings(writer, job, config)
+    writer.add_file_type(LlamaFileType.MOSTLY_Q8_0 if job.int8 else LlamaFileType.MOSTLY_F16)
+    write_vocabulary(writer, job.subnet)
+    for name, tensor in stock_tensors(job.model, importer, stock).items():
         values = _turned(name, tensor.numpy(), config, back=False)
         kind = GGMLQuantizationType.F16
         if values.ndim == 1:
             kind = GGMLQuantizationType.F32
-        elif shipment.int8 and values.shape[-1] % Q8_0_BLOCK == 0:
+        elif job.int8 and values.shape[-1] % Q8_0_BLOCK == 0:
             kind = GGMLQuantizationType.Q8_0
         writer.add_tensor(_named(name), quantize(np.ascontiguousarray(values), kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return {"architecture": ARCHITECTURES[config["model_type"]], "weights": "q8_0" if shipment.int8 else "f16",
+    return {"architecture": ARCHITECTURES[config["model_type"]], "weights": "q8_0" if job.int8 else "f16",
             "gguf": version("gguf")}
 
 
-def usage(shipment: Shipment, folder: str) -> list[str]:
+def usage(job: ExportJob, folder: str) -> list[str]:
     """Lines that load the file in llama.cpp, with its Python package, and continue a text."""
     return ["from llama_cpp import Llama  # pip install llama-cpp-python",
             f"model = Llama({folder + '/' + FILE!r}, n_ctx=0, verbose=False)",
-            f'print(model({sample_text(shipment)!r}, max_tokens=40, temperature=0)["choices"][0]["text"])']
+            f'print(model({sample_text(job)!r}, max_tokens=40, temperature=0)["choices"][0]["text"])']
 
 
-def load(shipment: Shipment, folder: Path) -> Run:
+def load(job: ExportJob, folder: Path) -> Run:
     """Runs the plain model on the weights of the file."""
     from gguf import GGUFReader
     from gguf.quants import dequantize
 
-    _, config, stock = _stock(shipment)
+    _, config, stock = _stock(job)
     reader = GGUFReader(folder / FILE)
     there = {tensor.name: dequantize(tensor.data, tensor.tensor_type) for tensor in reader.tensors}
     tensors: dict[str, torch.Tensor] = {}
@@ -98,23 +98,23 @@ def load(shipment: Shipment, folder: Path) -> Run:
     return lambda inputs: torch.as_tensor(module(*inputs))
 
 
-def _stock(shipment: Shipment) -> tuple[Any, dict[str, Any], StockModel]:
+def _stock(job: ExportJob) -> tuple[Any, dict[str, Any], StockModel]:
     """The stock class of the model. Raises InputError where llama.cpp does not run it."""
-    facts = shipment.subnet.facts
+    facts = job.subnet.facts
     preferred = str(facts.made[0].settings.get("model_type", "")) if facts.made else ""
-    for importer, config, stock in stock_models(shipment.arch, preferred):
+    for importer, config, stock in stock_models(job.arch, preferred):
         if config["model_type"] in ARCHITECTURES:
             if config["hidden_act"] != "silu":
-                raise InputError(str(shipment.subnet.path), f"has the activation {config['hidden_act']}; llama.cpp "
+                raise InputError(str(job.subnet.path), f"has the activation {config['hidden_act']}; llama.cpp "
                                                             "runs models like Llama with silu only")
             return importer, config, stock
-    raise InputError(str(shipment.subnet.path), "gguf requires an architecture like Llama, Mistral, Qwen2 or Qwen3 "
+    raise InputError(str(job.subnet.path), "gguf requires an architecture like Llama, Mistral, Qwen2 or Qwen3 "
                                                 "with equal layers",
-                     f"{Command('show', str(shipment.subnet.path))} prints the layers of this one")
+                     f"{Command('show', str(job.subnet.path))} prints the layers of this one")
 
 
-def _write_settings(writer: GGUFWriter, shipment: Shipment, config: dict[str, Any]) -> None:
-    writer.add_name(shipment.arch.key[:12])
+def _write_settings(writer: GGUFWriter, job: ExportJob, config: dict[str, Any]) -> None:
+    writer.add_name(job.arch.key[:12])
     writer.add_vocab_size(config["vocab_size"])
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])

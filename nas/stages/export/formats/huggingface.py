@@ -27,8 +27,8 @@ from torch import Tensor
 from hardware_profiles.quiet import quiet
 from nas.stages.export.bundle import Bundle
 from nas.stages.export.folder import sample_text
+from nas.stages.export.job import ExportJob, Inputs, Run
 from nas.stages.export.reading import label_names, reading_tokenizer, special_ids
-from nas.stages.export.shipment import Inputs, Run, Shipment
 from nas.stages.export.stock import fits_stock, is_stock, load_stock, write_imported_tokenizer, write_stock
 from nas.tasks.tokenizer import SPECIALS
 from search_spaces import Architecture, InputError
@@ -56,41 +56,41 @@ def missing() -> str | None:
     return None
 
 
-def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
+def write(job: ExportJob, folder: Path) -> dict[str, Any]:
     """The config, the weights and the tokenizer; and the modelling file, unless a stock class can hold the model."""
-    stock = write_stock(shipment, folder)
+    stock = write_stock(job, folder)
     if stock is not None:
-        _write_tokenizer(shipment, folder)
+        _write_tokenizer(job, folder)
         return stock
-    arch, (cls, auto) = shipment.arch, CLASSES[_gives(shipment.arch)]
+    arch, (cls, auto) = job.arch, CLASSES[_gives(job.arch)]
     (folder / f"{MODULE}.py").write_text(_code(arch, cls), "utf-8")
-    _write_json(folder / "config.json", _config(shipment, cls, auto))
+    _write_json(folder / "config.json", _config(job, cls, auto))
     if arch.family != "encoder":
         settings = {name: i for name, i in special_ids(arch).items() if name != "unk_token_id"}
         longest = arch.context + (arch.family == "seq2seq")  # a target begins with a token that is not written
         _write_json(folder / "generation_config.json", {**settings, "max_length": longest, "use_cache": _caches(arch)})
-    tensors = {f"plain.{name}": tensor.contiguous() for name, tensor in shipment.model.state_dict().items()}
+    tensors = {f"plain.{name}": tensor.contiguous() for name, tensor in job.model.state_dict().items()}
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
-    _write_tokenizer(shipment, folder)
+    _write_tokenizer(job, folder)
     return {"class": auto, "transformers": version("transformers")}
 
 
-def usage(shipment: Shipment, folder: str) -> list[str]:
+def usage(job: ExportJob, folder: str) -> list[str]:
     """Lines that load the folder and run it on a text."""
-    _, auto = CLASSES[_gives(shipment.arch)]
-    sample, task = sample_text(shipment), "generate" if shipment.arch.family != "encoder" else ""
+    _, auto = CLASSES[_gives(job.arch)]
+    sample, task = sample_text(job), "generate" if job.arch.family != "encoder" else ""
     given = f'tokenizer({sample!r}, return_tensors="pt")'
     run = f"tokenizer.decode(model.generate(**{given})[0], skip_special_tokens=True)" if task else f"model(**{given})"
-    code = "" if fits_stock(shipment) else ", trust_remote_code=True"  # a stock class has no code of ours
+    code = "" if fits_stock(job) else ", trust_remote_code=True"  # a stock class has no code of ours
     return [f"from transformers import {auto}, PreTrainedTokenizerFast as Tokenizer",
             f"model, tokenizer = {auto}.from_pretrained({folder!r}{code}), "
             f"Tokenizer.from_pretrained({folder!r})", f"print({run})"]
 
 
-def load(shipment: Shipment, folder: Path) -> Run:
+def load(job: ExportJob, folder: Path) -> Run:
     """Runs the folder as its users do, by its own code or that of a stock class."""
     if is_stock(folder):
-        return load_stock(shipment, folder)
+        return load_stock(job, folder)
     with _own_modules():
         from transformers import AutoModel
 
@@ -98,7 +98,7 @@ def load(shipment: Shipment, folder: Path) -> Run:
 
     def first(inputs: Inputs) -> Tensor:
         with torch.no_grad():
-            return torch.as_tensor(model(**dict(zip(shipment.names, inputs)))[0])
+            return torch.as_tensor(model(**dict(zip(job.names, inputs)))[0])
 
     return first
 
@@ -133,13 +133,13 @@ def _name(module: Any) -> str:
     return str(getattr(module, "__qualname__", module))
 
 
-def _config(shipment: Shipment, cls: str, auto: str) -> dict[str, Any]:
-    arch = shipment.arch
+def _config(job: ExportJob, cls: str, auto: str) -> dict[str, Any]:
+    arch = job.arch
     return {
         "model_type": "paretoformer", "architectures": [cls], "dtype": "float32", "vocab_size": arch.vocab_size,
         "hidden_size": arch.width, "num_hidden_layers": arch.depth, "context": arch.context,
         "max_position_embeddings": arch.context, "is_encoder_decoder": arch.family == "seq2seq",
-        "tie_word_embeddings": False, "use_cache": _caches(arch), **special_ids(arch), **label_names(shipment.subnet),
+        "tie_word_embeddings": False, "use_cache": _caches(arch), **special_ids(arch), **label_names(job.subnet),
         "auto_map": {"AutoConfig": f"{MODULE}.ParetoformerConfig",
                      **dict.fromkeys(("AutoModel", auto), f"{MODULE}.{cls}")},
         "units": {step.path: _unit(step.unit) for step in plan(arch)},
@@ -158,17 +158,17 @@ def _unit(unit: Unit) -> dict[str, Any]:
     return record
 
 
-def _write_tokenizer(shipment: Shipment, folder: Path) -> None:
+def _write_tokenizer(job: ExportJob, folder: Path) -> None:
     """In the format of transformers 4, which 5 also reads. Prompts for generation are padded on the left."""
-    arch = shipment.arch
-    if shipment.subnet.facts.brings_tokenizer:
-        write_imported_tokenizer(shipment, folder)
+    arch = job.arch
+    if job.subnet.facts.brings_tokenizer:
+        write_imported_tokenizer(job, folder)
         return
     names = {name.removesuffix("_id"): SPECIALS[i] for name, i in special_ids(arch).items()
              if not name.startswith("decoder")}
     inputs = [name for name in ("input_ids", "token_type_ids", "attention_mask")
               if name != "token_type_ids" or arch.n_types]
-    reading_tokenizer(shipment.subnet).save(str(folder / "tokenizer.json"))
+    reading_tokenizer(job.subnet).save(str(folder / "tokenizer.json"))
     _write_json(folder / "special_tokens_map.json", names)
     _write_json(folder / "tokenizer_config.json", {
         "tokenizer_class": "PreTrainedTokenizerFast", **names, "model_max_length": arch.context,

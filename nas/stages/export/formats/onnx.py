@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from hardware_profiles.runtimes import onnx_runtime
 from nas.stages.export.decoding import Call, start_of
 from nas.stages.export.folder import program_usage, write_program_folder
+from nas.stages.export.job import ExportJob, Inputs, Run, blaming
 from nas.stages.export.programs import MODEL, Program, programs
-from nas.stages.export.shipment import Inputs, Run, Shipment, blaming
 
 HELP = "ONNX, for ONNX Runtime and other engines"
 DYNAMIC, INT8 = True, True
@@ -30,18 +30,18 @@ def load(name):
 missing, usage = onnx_runtime.missing, program_usage
 
 
-def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
+def write(job: ExportJob, folder: Path) -> dict[str, Any]:
     """A file for each program, including its weights."""
-    facts, wanted = [], programs(shipment, fixed=False)
-    with blaming(shipment, "ONNX", _alone):
+    facts, wanted = [], programs(job, fixed=False)
+    with blaming(job, "ONNX", _alone):
         for program in wanted:
-            facts.append(_write(program, shipment, folder / f"{program.name}{SUFFIX}"))
-    write_program_folder(shipment, folder, False, start_of(shipment, LEAST_PAST),
+            facts.append(_write(program, job, folder / f"{program.name}{SUFFIX}"))
+    write_program_folder(job, folder, False, start_of(job, LEAST_PAST),
                          "onnxruntime, numpy and tokenizers", IMPORTS, LOAD)
     return {**facts[0], "opset": _opset(folder / f"{wanted[0].name}{SUFFIX}")}
 
 
-def load(shipment: Shipment, folder: Path) -> Run:
+def load(job: ExportJob, folder: Path) -> Run:
     """Runs the model in ONNX Runtime."""
     run = call(folder, MODEL)
     return lambda inputs: run(inputs)[0]
@@ -57,13 +57,13 @@ def call(folder: Path, name: str) -> Call:
     return outputs
 
 
-def _write(program: Program, shipment: Shipment, path: Path) -> dict[str, Any]:
-    length = shipment.arch.context
+def _write(program: Program, job: ExportJob, path: Path) -> dict[str, Any]:
+    length = job.arch.context
     sizes = {"batch": 1, "length": length, "target_length": length}
     if program.name != MODEL:
         sizes = {"batch": 1, "length": 1, "past": length - 1, "source": length}
     return onnx_runtime.write(
-        program.module, program.example, str(path), "int8" if shipment.int8 else "fp32", sizes=sizes,
+        program.module, program.example, str(path), "int8" if job.int8 else "fp32", sizes=sizes,
         input_names=list(program.inputs), output_names=list(program.outputs), dynamic_shapes=program.axes)
 
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from hardware_profiles.quiet import quiet
 from nas.stages.export.decoding import Call
 from nas.stages.export.folder import program_usage, write_program_folder
+from nas.stages.export.job import ExportJob, Inputs, Run, blaming
 from nas.stages.export.programs import MODEL, programs
-from nas.stages.export.shipment import Inputs, Run, Shipment, blaming
 
 HELP = "PyTorch's exported programs"
 DYNAMIC, INT8 = True, False
@@ -36,24 +36,24 @@ def missing() -> str | None:
     return None
 
 
-def write(shipment: Shipment, folder: Path) -> dict[str, Any]:
+def write(job: ExportJob, folder: Path) -> dict[str, Any]:
     """A file for each program, including its weights."""
-    for program in programs(shipment, fixed=False):
-        with blaming(shipment, "torch.export", _alone), quiet():
+    for program in programs(job, fixed=False):
+        with blaming(job, "torch.export", _alone), quiet():
             # Sizes that are sums, and lengths after pooling, are beyond what the exporter can prove: the program checks
             # them when it runs.
-            deferred = program.name != MODEL or shipment.least_length > 1
+            deferred = program.name != MODEL or job.least_length > 1
             checks: Any = {"prefer_deferred_runtime_asserts_over_guards": True} if deferred else {}
             exported = torch.export.export(program.module, program.example, dynamic_shapes=program.axes, **checks)
         saved = io.BytesIO()
         torch.export.save(exported, saved)
         # by Python, whose errors say what is wrong with the disk
         (folder / f"{program.name}{SUFFIX}").write_bytes(saved.getbuffer())
-    write_program_folder(shipment, folder, False, LEAST_PAST, "torch, numpy and tokenizers", IMPORTS, LOAD)
+    write_program_folder(job, folder, False, LEAST_PAST, "torch, numpy and tokenizers", IMPORTS, LOAD)
     return {"torch": torch.__version__}
 
 
-def load(shipment: Shipment, folder: Path) -> Run:
+def load(job: ExportJob, folder: Path) -> Run:
     """Runs the model in PyTorch. Load only files you trust: a file can run code."""
     run = call(folder, MODEL)
     return lambda inputs: run(inputs)[0]

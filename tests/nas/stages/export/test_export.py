@@ -13,8 +13,8 @@ import torch
 from nas.core.subnet import Subnet, SubnetFacts, write_subnet
 from nas.stages.export.checking import sample
 from nas.stages.export.formats import torch_export
+from nas.stages.export.job import ExportJob
 from nas.stages.export.run import RECORD
-from nas.stages.export.shipment import Shipment
 from search_spaces import load_architecture
 from supernet import Transformer
 from supernet.blocks import ffn
@@ -114,8 +114,8 @@ def test_what_differs_is_not_written(subnet, capsys, monkeypatch):
     before, honest = {path: path.read_bytes() for path in subnet.path.rglob("*.*") if path.is_file()}, torch_export.load
 
     for wrong, says in ((2e-3, "2.0e-03"), (float("nan"), "inf")):
-        def load(shipment, folder, wrong=wrong):
-            run = honest(shipment, folder)
+        def load(job, folder, wrong=wrong):
+            run = honest(job, folder)
             return lambda inputs: run(inputs) * (1 + wrong)
 
         monkeypatch.setattr(torch_export, "load", load)
@@ -128,18 +128,18 @@ def test_an_older_one_comes_back_where_a_process_was_killed_between_the_names(su
     assert nas(capsys, "export", "sub", *FORMAT)[0] == 0
     folder = subnet.path / "exports" / "torch-export"
     folder.rename(folder.with_name(".torch-export.old"))
-    monkeypatch.setattr(torch_export, "load", lambda shipment, folder: lambda inputs: torch.zeros(1))
+    monkeypatch.setattr(torch_export, "load", lambda job, folder: lambda inputs: torch.zeros(1))
     assert "differs" in refused(capsys, "export", "sub", *FORMAT)
     assert list(files(folder.parent)) == ["torch-export", *(f"torch-export/{name}" for name in FILES)]
 
 
 def test_lengths_up_to_the_context_and_padding_are_always_compared(subnets):
     for task, folder in subnets.items():
-        shipment = Shipment(Subnet.open(str(folder)), 6, False)
+        job = ExportJob(Subnet.open(str(folder)), 6, False)
         for dynamic in (True, False):
-            named = [dict(zip(shipment.names, case.inputs)) for case in sample(shipment, dynamic, False).cases]
+            named = [dict(zip(job.names, case.inputs)) for case in sample(job, dynamic, False).cases]
             lengths = {each["input_ids"].shape[1] for each in named}
-            assert {1, shipment.arch.context} <= lengths if dynamic else lengths == {6}
+            assert {1, job.arch.context} <= lengths if dynamic else lengths == {6}
             if task != "lm":
                 assert all(not each["attention_mask"][0].all() for each in named if each["input_ids"].shape[1] > 1)
 
@@ -154,7 +154,7 @@ def test_a_model_of_double_precision_is_shipped_in_single(subnet, capsys):
 
 def test_int8_that_is_too_bad_is_not_written(subnet, capsys, monkeypatch):
     monkeypatch.setattr(torch_export, "INT8", True)
-    monkeypatch.setattr(torch_export, "load", lambda shipment, folder: lambda inputs: torch.randn(*inputs[0].shape, 40))
+    monkeypatch.setattr(torch_export, "load", lambda job, folder: lambda inputs: torch.randn(*inputs[0].shape, 40))
     says = refused(capsys, "export", "sub", *FORMAT, "--int8")
     assert "allowed increase: 0.05" in says and not (subnet.path / "exports").exists()
     assert nas(capsys, "export", "sub", *FORMAT, "--int8", "--max-loss-increase", "9")[0] == 0

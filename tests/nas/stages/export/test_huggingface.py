@@ -17,9 +17,9 @@ from nas.core.progress import StageProgress
 from nas.core.subnet import Subnet
 from nas.stages.export.checking import sample
 from nas.stages.export.formats import huggingface
+from nas.stages.export.job import ExportJob
 from nas.stages.export.request import ExportRequest
 from nas.stages.export.run import run
-from nas.stages.export.shipment import Shipment
 from supernet import Transformer, extract
 from tests import shipments
 from tests.parity import randomised
@@ -37,8 +37,8 @@ def used_alone(python: str, folder: Path) -> dict:
         models[family] = extract(randomised(space), space.sample(random.Random(2))).eval()
         subnet = shipments.ship(models[family], folder / "subnets" / family)
         done = run(ExportRequest(str(subnet.path), "huggingface", out=folder / family), StageProgress())
-        autos[family], shipment = done.record["class"], Shipment(subnet, 12, False)
-        save_file(dict(zip(shipment.names, sample(shipment, True, False).cases[1].inputs)),
+        autos[family], job = done.record["class"], ExportJob(subnet, 12, False)
+        save_file(dict(zip(job.names, sample(job, True, False).cases[1].inputs)),
                   folder / f"{family}.safetensors")
     assert list(autos.values()) == ["AutoModelForCausalLM", "AutoModelForSequenceClassification",
                                     "AutoModelForSeq2SeqLM"]
@@ -48,9 +48,9 @@ def used_alone(python: str, folder: Path) -> dict:
     found: dict = json.loads(done.stdout.splitlines()[-1])
     for family in models:
         inputs = load_file(folder / f"{family}.safetensors")
-        shipment = Shipment(Subnet.open(str(folder / "subnets" / family)), 12, False)
+        job = ExportJob(Subnet.open(str(folder / "subnets" / family)), 12, False)
         with torch.no_grad():
-            expected = shipment.module(*(inputs[name] for name in shipment.names))
+            expected = job.module(*(inputs[name] for name in job.names))
         assert torch.allclose(load_file(folder / f"{family}-logits.safetensors")["logits"], expected, atol=1e-5)
     ids = shipments.tokenizer(40).encode(TEXT).ids
     assert [found[family]["ids"] for family in models] == [[2, *ids], [1, *ids], [*ids, 2]]
@@ -74,7 +74,7 @@ def test_the_tokenizer_is_loaded_without_a_question(tmp_path: Path, monkeypatch:
 
     subnet = shipments.ship(Transformer(shipments.space("lm").smallest(), seed=0), tmp_path / "subnet")
     (folder := tmp_path / "made").mkdir()
-    huggingface.write(Shipment(subnet, 12, False), folder)
+    huggingface.write(ExportJob(subnet, 12, False), folder)
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("it asks"))
     plain = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
     auto = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)

@@ -121,7 +121,7 @@ class TestResult:
     def test_the_teacher_is_the_largest_on_the_supernets_weights(self, subnet):
         prepared = prepare(RunDir.open("a"))
         trainer = stage.make_trainer(stage.make_job(subnet, prepared, RetrainRequest(subnet="")), prepared)
-        teacher = trainer.lesson.teacher.model
+        teacher = trainer.training_loss.teacher.model
         assert teacher.arch == prepared.space.largest() and not teacher.training
         config = RunDir.open("a").config().training
         wanted = score(train_stage.load_supernet(RunDir.open("a"), prepared.space), teacher.arch, tasks.get("lm"),
@@ -137,7 +137,7 @@ class TestResult:
         same = {name for name, tensor in trainer.model.state_dict().items() if torch.equal(tensor, kept[name])}
         assert {name for name in kept if not name.startswith("decoder.0")} <= same
         assert any(name not in same for name in kept)
-        assert trainer.lesson.theseus.until == 2 and set(trainer.lesson.parts) == {"labels", "logits"}
+        assert trainer.training_loss.theseus.until == 2 and set(trainer.training_loss.parts) == {"labels", "logits"}
 
 
 class TestGoingOn:

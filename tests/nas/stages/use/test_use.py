@@ -19,7 +19,7 @@ from nas.tasks.decoding import greedy, texts_of
 from nas.tasks.tokenizer import EOS, encode
 from nas.tasks.translation import as_read
 from supernet.batch import Batch
-from supernet.generation import Writer
+from supernet.generation import DecodingMixin
 from supernet.inference import run_model
 from tests.nas.runs import nas, refused
 
@@ -55,13 +55,13 @@ def test_draws_repeat_with_their_seed(subnets: dict[str, Path], capsys: Any) -> 
 def test_the_context_ends_a_text_with_a_word(subnets: dict[str, Path], capsys: Any,
                                              monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    honest = Writer.generate
+    honest = DecodingMixin.generate
 
     def generate(self: Any, tokens: torch.Tensor, n: int, **settings: Any) -> Any:
         read.append(tokens.shape[1])
         return honest(self, tokens, n, **{**settings, "stop": None})  # no end but the context's
 
-    monkeypatch.setattr(Writer, "generate", generate)
+    monkeypatch.setattr(DecodingMixin, "generate", generate)
     folder = str(subnets["lm"])
     assert greedy_text(folder, "", 5).notes == () and read.pop() == 1
     found = greedy_text(folder, "the", 100)
@@ -77,7 +77,7 @@ def test_the_context_ends_a_text_with_a_word(subnets: dict[str, Path], capsys: A
 
 
 def test_a_document_ends_with_its_token(subnets: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Writer.decode
+    honest = DecodingMixin.decode
 
     def decode(self: Any, tokens: torch.Tensor, cache: Any) -> Any:
         logits, cache = honest(self, tokens, cache)
@@ -85,7 +85,7 @@ def test_a_document_ends_with_its_token(subnets: dict[str, Path], monkeypatch: p
             logits[..., EOS] = 1e9
         return logits, cache
 
-    monkeypatch.setattr(Writer, "decode", decode)
+    monkeypatch.setattr(DecodingMixin, "decode", decode)
     found = greedy_text(str(subnets["lm"]), "", 100)
     assert found.tokens == 4 and found.notes == () and "<eos>" not in found.text
 

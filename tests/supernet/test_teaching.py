@@ -16,7 +16,7 @@ from supernet.train.losses import attention_loss, relative_feature_error, teache
 from supernet.train.ordering import order
 from supernet.train.step import Trainer
 from supernet.train.strategy import Fixed
-from supernet.train.teaching import LOSSES, Pair, Teacher, Teaching, layer_pairs
+from supernet.train.teaching import LOSSES, DistillationLoss, Pair, Teacher, layer_pairs
 from supernet.train.theseus import layer_ends
 from tests.supernet.toys import LM, SEQ2SEQ, Rows, plain_trainer, recipe, same, snapshot
 
@@ -60,7 +60,7 @@ class Same:
 def teaching(student, teacher, distill=LOSSES, **settings):
     found = {"temperature": 2.0, "label_share": 0.25, "feature_weight": 1.0, "attention_weight": 1.0, "fade": False,
              **settings}
-    return Teaching(student, Teacher(teacher) if teacher else None, distill, **found)
+    return DistillationLoss(student, Teacher(teacher) if teacher else None, distill, **found)
 
 
 def taught(family="lm", distill=LOSSES, seed=0, **settings):
@@ -68,8 +68,8 @@ def taught(family="lm", distill=LOSSES, seed=0, **settings):
     space, rng = SPACES[family], random.Random(seed)
     arch, made = space.sample(rng), recipe(**settings)
     student = Transformer(arch, dropout=made.dropout, seed=1)
-    lesson = teaching(student, Transformer(space.largest(), seed=2), distill)
-    return Trainer(student, Fixed(arch), made, Same(batch_of(family)), lesson=lesson)
+    loss = teaching(student, Transformer(space.largest(), seed=2), distill)
+    return Trainer(student, Fixed(arch), made, Same(batch_of(family)), training_loss=loss)
 
 
 def test_a_teacher_in_another_order_is_projected():
@@ -82,11 +82,11 @@ def test_a_teacher_in_another_order_is_projected():
     student = extract(net, space.largest())
     losses = {}
     for corresponds in (True, False):
-        lesson = teaching(student, teacher, ("features",), same_channels=corresponds)
-        lesson.fit_projections(student, batches, recipe())
-        trainer = Trainer(student, Fixed(student.arch), recipe(), Same(batches[0]), lesson=lesson)
+        loss = teaching(student, teacher, ("features",), same_channels=corresponds)
+        loss.fit_projections(student, batches, recipe())
+        trainer = Trainer(student, Fixed(student.arch), recipe(), Same(batches[0]), training_loss=loss)
         with torch.no_grad():
-            losses[corresponds] = float(lesson.losses(trainer, student.arch, batches[0])[1]) / 32
+            losses[corresponds] = float(loss.losses(trainer, student.arch, batches[0])[1]) / 32
     assert losses[False] < 0.05 < 0.5 < losses[True]
 
 
@@ -139,22 +139,22 @@ class TestFormulas:
 
     @pytest.mark.parametrize("family", SPACES)
     @torch.no_grad()
-    def test_the_parts_of_a_lesson_are_the_formulas(self, family):
+    def test_the_parts_of_a_loss_are_the_formulas(self, family):
         trainer = taught(family)
-        lesson, batch, student = trainer.lesson, trainer.data.one, trainer.model.eval()
-        labels, logits, features, attention = lesson.losses(trainer, student.arch, batch)
+        loss, batch, student = trainer.training_loss, trainer.data.one, trainer.model.eval()
+        labels, logits, features, attention = loss.losses(trainer, student.arch, batch)
         mine, theirs = (model(*((batch.tokens,) if batch.target is None else (batch.tokens, batch.target)),
                               mask=batch.mask, target_mask=batch.target_mask, outputs=("logits", *LOSSES[1:]))
-                        for model in (student, lesson.teacher.model))
+                        for model in (student, loss.teacher.model))
         flat, wanted = mine["logits"].reshape(-1, mine["logits"].shape[-1]), batch.labels.flatten()
         assert float(labels) == pytest.approx(float(F.cross_entropy(flat, wanted, ignore_index=IGNORE,
                                                                     reduction="sum")), rel=1e-5)
         counts = wanted != IGNORE
         other = theirs["logits"].reshape(flat.shape)
         assert float(logits) == pytest.approx(float(teacher_loss(flat[counts], other[counts], 2.0)), rel=1e-5)
-        n, pairs = int(counts.sum()), layer_pairs(student.arch, lesson.teacher.model.arch)
+        n, pairs = int(counts.sum()), layer_pairs(student.arch, loss.teacher.model.arch)
         masks = [batch.mask if pair.stack == "encoder" else batch.target_mask for pair in pairs]
-        maps = lesson.projections or [lambda x: x] * len(pairs)
+        maps = loss.projections or [lambda x: x] * len(pairs)
         one = [relative_feature_error(project(mine["features"][pair.student]), theirs["features"][pair.teacher], mask)
                for pair, mask, project in zip(pairs, masks, maps)]
         assert float(features) == pytest.approx(n * float(sum(one)) / len(one), rel=1e-5)
@@ -164,10 +164,10 @@ class TestFormulas:
 
     def test_a_step_learns_from_their_weighted_sum(self):
         trainer = taught(distill=("features", "logits"), clip=0.0)
-        lesson, batch = trainer.lesson, trainer.data.one
-        assert lesson.parts == ("labels", "logits", "features")
-        assert lesson.weights(0.5) == [0.25, 0.75, 1.0]
-        parts = lesson.losses(trainer, trainer.model.arch, batch)
+        loss, batch = trainer.training_loss, trainer.data.one
+        assert loss.parts == ("labels", "logits", "features")
+        assert loss.weights(0.5) == [0.25, 0.75, 1.0]
+        parts = loss.losses(trainer, trainer.model.arch, batch)
         total = 0.25 * parts[0] + 0.75 * parts[1] + parts[2]
         wanted = torch.autograd.grad(total / batch.n_labels, list(trainer.named.values()), allow_unused=True)
         report = trainer.step()
@@ -179,8 +179,8 @@ class TestFormulas:
 
     def test_what_a_teacher_says_may_fade(self):
         student, teacher = Transformer(LM.smallest()), Transformer(LM.largest())
-        lesson = teaching(student, teacher, ("logits", "features"), fade=True)
-        assert [lesson.weights(done) for done in (0.0, 0.5, 1.0)] == [[0.25, 0.75, 1.0], [0.625, 0.375, 0.5], [1, 0, 0]]
+        loss = teaching(student, teacher, ("logits", "features"), fade=True)
+        assert [loss.weights(done) for done in (0.0, 0.5, 1.0)] == [[0.25, 0.75, 1.0], [0.625, 0.375, 0.5], [1, 0, 0]]
         assert teaching(student, teacher, ("features",), fade=True).weights(0.75) == [1.0, 0.25]
         assert teaching(student, None, ()).weights(0.0) == [1.0]
 
@@ -191,9 +191,9 @@ class TestAlike:
     def test_a_student_that_is_its_teacher_has_nothing_to_learn_from_it(self, family):
         arch = SPACES[family].largest()
         student, teacher = Transformer(arch, seed=0), Transformer(arch, seed=0)
-        lesson = teaching(student, teacher)
-        trainer = Trainer(student, Fixed(arch), recipe(), Same(batch_of(family)), lesson=lesson)
-        found = lesson.losses(trainer, arch, batch_of(family))
+        loss = teaching(student, teacher)
+        trainer = Trainer(student, Fixed(arch), recipe(), Same(batch_of(family)), training_loss=loss)
+        found = loss.losses(trainer, arch, batch_of(family))
         assert [float(part) for part in found[1:]] == pytest.approx([0, 0, 0], abs=1e-6)
         assert float(found[0]) > 1
 
@@ -206,7 +206,7 @@ class TestAlike:
         if batch.target is not None:
             other.target[~batch.target_mask] = 7
         trainer.model.eval()
-        one, two = (trainer.lesson.losses(trainer, trainer.model.arch, each) for each in (batch, other))
+        one, two = (trainer.training_loss.losses(trainer, trainer.model.arch, each) for each in (batch, other))
         assert [float(x) for x in one] == pytest.approx([float(x) for x in two], rel=1e-5)
 
 
@@ -245,7 +245,7 @@ class TestLearning:
     @pytest.mark.parametrize("family", SPACES)
     def test_no_gradient_reaches_the_teacher(self, family):
         trainer = taught(family, seed=1)
-        teacher = trainer.lesson.teacher.model
+        teacher = trainer.training_loss.teacher.model
         before = {name: tensor.clone() for name, tensor in teacher.state_dict().items()}
         trainer.step()
         assert all(parameter.grad is None and not parameter.requires_grad for parameter in teacher.parameters())
@@ -254,7 +254,7 @@ class TestLearning:
         assert not any(name.startswith("lesson.teacher") for name in trainer.named)
 
     @pytest.mark.parametrize("family", SPACES)
-    def test_lessons_in_bfloat16_are_nearly_those_in_float32(self, family):
+    def test_losses_in_bfloat16_are_nearly_those_in_float32(self, family):
         coarse, fine = taught(family, seed=1, precision="bf16"), taught(family, seed=1, precision="fp32")
         assert coarse.step().losses == pytest.approx(fine.step().losses, rel=0.05)
 
@@ -270,11 +270,11 @@ class TestLearning:
             return taught(distill=("features",), seed=1, ema=0.9, dropout=0.1)
 
         straight, stopped = fresh(), fresh()
-        assert straight.model.arch.width != LM.largest().width and len(straight.lesson.projections) > 0
-        start = straight.lesson.projections[0].weight.detach().clone()
+        assert straight.model.arch.width != LM.largest().width and len(straight.training_loss.projections) > 0
+        start = straight.training_loss.projections[0].weight.detach().clone()
         for _ in range(2):
             straight.step(), stopped.step()
-        assert not torch.equal(straight.lesson.projections[0].weight, start)
+        assert not torch.equal(straight.training_loss.projections[0].weight, start)
         resumed = fresh()
         resumed.load(snapshot(stopped), stopped.progress)
         for _ in range(2):
@@ -283,23 +283,23 @@ class TestLearning:
 
     def test_projections_start_where_they_fit_best(self):
         trainer = taught(distill=("features",), seed=1)
-        lesson, batches = trainer.lesson, [batch_of("lm", 32, seed) for seed in range(4)]
+        objective, batches = trainer.training_loss, [batch_of("lm", 32, seed) for seed in range(4)]
 
         def loss():
-            return sum(float(lesson.losses(trainer, trainer.model.arch, batch)[1].detach()) for batch in batches)
+            return sum(float(objective.losses(trainer, trainer.model.arch, batch)[1].detach()) for batch in batches)
 
         trainer.model.train()
-        lesson.fit_projections(trainer.model, batches, trainer.recipe)
+        objective.fit_projections(trainer.model, batches, trainer.recipe)
         assert trainer.model.training
         best = loss()
-        for projection in lesson.projections:
+        for projection in objective.projections:
             with torch.no_grad():
                 projection.weight.add_(0.02 * torch.randn(projection.weight.shape))
         assert best < loss()
 
-    def test_without_a_lesson_nothing_changes(self):
+    def test_without_a_teacher_nothing_changes(self):
         plain, labels = plain_trainer(LM.largest()), plain_trainer(LM.largest())
-        labels.lesson = teaching(labels.model, None, ())
+        labels.training_loss = teaching(labels.model, None, ())
         for _ in range(3):
             one, two = plain.step(), labels.step()
             assert one.losses == two.losses and two.names == ("labels",)
@@ -311,7 +311,7 @@ class TestLearning:
             school.step()
         teacher = school.model
         student = Transformer(LM.smallest(), seed=5)
-        lesson = teaching(student, teacher, ("logits", "features"), label_share=0.0)
-        trainer = Trainer(student, Fixed(LM.smallest()), recipe(steps=30), Rows(), lesson=lesson)
+        loss = teaching(student, teacher, ("logits", "features"), label_share=0.0)
+        trainer = Trainer(student, Fixed(LM.smallest()), recipe(steps=30), Rows(), training_loss=loss)
         losses = [trainer.step().losses[1:] for _ in range(30)]
         assert all(last < first for first, last in zip(losses[0], losses[-1]))

@@ -50,7 +50,7 @@ class Positional(nn.Module):
 
 
 @dataclass(frozen=True)
-class Shipment:
+class ExportJob:
     """The model to export.
 
     Args:
@@ -118,27 +118,27 @@ class Shipment:
 
 
 @contextmanager
-def blaming(shipment: Shipment, what: str, attempt: Callable[[nn.Module, Sequence[Tensor]], object]) -> Iterator[None]:
+def blaming(job: ExportJob, what: str, attempt: Callable[[nn.Module, Sequence[Tensor]], object]) -> Iterator[None]:
     """Turn an export error into one that names the unsupported block, if that block alone fails, too.
 
     Args:
         what: the format, for the error.
         attempt: exports a unit alone; raises where that fails.
     """
-    shipment.module.eval()  # an unreadable folder or a full disk is not a fault of the format
+    job.module.eval()  # an unreadable folder or a full disk is not a fault of the format
     try:
         yield
     except OSError:
         raise
     except Exception as error:
-        at = Conditions(batch=1, length=min(shipment.arch.context, 8), past=1)
-        for unit in dict.fromkeys(step.unit for step in plan(shipment.arch)):
+        at = Conditions(batch=1, length=min(job.arch.context, 8), past=1)
+        for unit in dict.fromkeys(step.unit for step in plan(job.arch)):
             try:
                 with quiet():
                     attempt(*Workload("prefill", unit).build(at))
             except Exception as alone:
-                raise InputError(str(shipment.subnet.path), f"{what} cannot export {unit}: {_first(alone)}") from error
-        raise InputError(str(shipment.subnet.path), f"{what} cannot export the whole model: {_first(error)}") from error
+                raise InputError(str(job.subnet.path), f"{what} cannot export {unit}: {_first(alone)}") from error
+        raise InputError(str(job.subnet.path), f"{what} cannot export the whole model: {_first(error)}") from error
 
 
 def _first(error: Exception) -> str:
