@@ -86,9 +86,9 @@ def main() -> None:
             job = make_job(subnet, prepared, request)
             if options.only in (None, f"{pick}/{way}"):
                 retrain(job, prepared)
-            if job.result is not None:
+            if (finished := job.find_result()) is not None:
                 line["steps"] = job.config.training.steps
-                row[way] = rounded(job.result)
+                row[way] = rounded(finished)
         line[pick] = row
         if all(way in row for way in WAYS):
             rows.append({"run": run.name, "space": prepared.space.name, "steps": line["steps"], "architecture": pick,
