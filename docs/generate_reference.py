@@ -32,7 +32,7 @@ Part = tuple[str, str, type[BaseModel], tuple[str, ...]]
 """A heading, what to say below it, the model whose keys are listed, and which of them (none: all)."""
 BOUNDS = {"minimum": "at least {}", "exclusiveMinimum": "more than {}", "maximum": "at most {}",
           "exclusiveMaximum": "less than {}"}
-TYPES = {"boolean": "true or false", "integer": "a whole number", "number": "a number", "string": "a text",
+TYPES = {"boolean": "true or false", "integer": "a whole number", "number": "a number", "string": "a string",
          "object": "a table"}
 
 SPACE = (
@@ -84,7 +84,7 @@ def reference() -> str:
         "## Training settings", "",
         "Under `training` of a pipeline file, and `--set KEY=VALUE` of [nas train](commands.md#nas-train).", "",
         *_keys(Recipe), "",
-        "Instead of `steps`, a supernet's training takes a budget: "
+        "The length of supernet training can also be set by a budget instead of `steps`: "
         + "; ".join(f"`{name}`: {text}" for name, text in BUDGETS.items())
         + ". Strategies with equal budgets cost the same.", "",
         "## Retraining settings", "",
@@ -131,13 +131,15 @@ def _allowed(field: dict[str, Any], defs: dict[str, Any]) -> str:
     if "$ref" in field:
         return "a table"
     if "anyOf" in field:
-        return " or ".join(dict.fromkeys(_allowed(option, defs) for option in field["anyOf"]))
+        options = list(dict.fromkeys(_allowed(option, defs) for option in field["anyOf"]))
+        return (", or " if any("," in option for option in options) else " or ").join(options)
     if "const" in field or "enum" in field:
         return ", ".join(f"`{value}`" for value in field.get("enum", [field.get("const")]))
     if field.get("type") == "null":
         return "`null`"
     if field.get("type") == "array":
-        return f"a list: {_allowed(field.get('items', {}), defs)}"
+        items = _allowed(field.get("items", {}), defs)
+        return f"a list of {items.removeprefix('a ')}s" if items in ("a string", "a table") else f"a list: {items}"
     limits = {name: f"{field[name]:g}" for name in BOUNDS if name in field and abs(field[name]) < 1e6}
     if set(limits) == {"minimum", "maximum"}:
         return f"{TYPES[field['type']]} from {limits['minimum']} to {limits['maximum']}"

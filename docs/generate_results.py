@@ -152,7 +152,7 @@ def curve() -> str:
 def prefixes() -> str:
     rows = latest("ordered_prefixes", "model", "prefix").values()
     columns = {"model": as_code("model"), "kept": lambda row: row["prefix"], "ordered": as_fixed("ordered", 3),
-               "as it is": as_fixed("unordered", 3), "random order": as_fixed("random", 3)}
+               "original order": as_fixed("unordered", 3), "random order": as_fixed("random", 3)}
     return listed(rows, columns) + source("ordered_prefixes", rows)
 
 
@@ -167,9 +167,9 @@ def shrunk() -> str:
     return listed(rows, {
         "data": as_code("data"), "cost": lambda row: row["budget"], "method": lambda row: names[row["method"]],
         "seed": lambda row: row["seed"], "MACs": lambda row: f"{int(row['macs']) / 1e6:.0f} M",
-        "accuracy": as_fixed("accuracy", 3), "to the whole model": difference("accuracy"),
-        "loss": as_fixed("loss", 3), "to the whole": difference("loss"),
-        "steps": lambda row: f"{row['steps']} of {row['batch_size']}"}) + source("shrink_pretrained", rows)
+        "accuracy": as_fixed("accuracy", 3), "vs. the whole model": difference("accuracy"),
+        "loss": as_fixed("loss", 3), "loss vs. the whole model": difference("loss"),
+        "steps x batch": lambda row: f"{row['steps']} x {row['batch_size']}"}) + source("shrink_pretrained", rows)
 
 
 def retraining() -> str:
@@ -337,8 +337,9 @@ def summary() -> str:
         f"**Sample efficiency.** The default sampler needs {min(matches)} to {max(matches)} evaluations to reach the "
         "hypervolume that NSGA-II has after 1,000.",
         f"**Ranking.** The supernet's loss ranks architectures with a Kendall's tau of {taus['supernet loss']}, the "
-        f"number of parameters with {taus['params']}; a perfect predictor would reach {taus['perfect predictor']}. The "
-        "gain over parameter count is barely significant (95 % CI); at equal cost we found none."))
+        f"number of parameters with {taus['params']}; the seed noise limits any predictor to "
+        f"{taus['perfect predictor']}. The gain over parameter count is barely significant (95 % CI); at nearly equal "
+        "cost it is not significant."))
 
 
 REGIONS: dict[str, Callable[[], str]] = {

@@ -52,7 +52,7 @@ print(f"{space.name}: {space.size():,} architectures")
 # %% [markdown]
 # ## The supernet
 #
-# One training for all architectures, on the bundled sample text. For your own: `data={"train": "my.txt"}`.
+# One training run for all architectures, on the bundled sample text. For your own: `data={"train": "my.txt"}`.
 
 # %%
 run = api.train("little.yaml", "lm", "little", data={"limit": 2000},

@@ -52,7 +52,7 @@ decoder:
 # %% [markdown]
 # ## Train and search
 #
-# `nas settings` lists the settings of a training, `nas search --help` those of a search.
+# `nas settings` lists the training settings, `nas search --help` those of a search.
 
 # %%
 run = api.train("speakers.yaml", "translation", "speakers", data={"size": 2000, "direction": "de-en"},

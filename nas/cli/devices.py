@@ -55,7 +55,8 @@ def profile(
     n: Annotated[int, typer.Option("-n", metavar="N", min=4, help="Number of models that --check measures.")] = 50,
     measurements: Annotated[str | None, typer.Option(
         "--from", metavar="FILE", show_default=False,
-        help="Fit a profile to models measured elsewhere: a CSV with ms, and architecture (JSON) or key.")] = None,
+        help="Fit a profile to models measured elsewhere: a CSV with the columns ms, and architecture (JSON) or "
+             "key.")] = None,
     as_json: Json = False,
 ) -> None:
     """Measure the latency table of a device, or check one.

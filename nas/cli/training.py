@@ -25,7 +25,7 @@ def train(
                                              help="Task to train for; default: that of --init.")] = None,
     data: Annotated[list[str] | None, typer.Option(
         "--data", metavar="KEY=VALUE", show_default=False,
-        help="Data option, such as train=FILE; repeatable. Default: those of --init, or the bundled sample "
+        help="Data option, such as train=FILE; repeatable. Default: the data of --init, or the bundled sample "
              "data.")] = None,
     run: Annotated[str | None, typer.Option("--run", metavar="NAME", show_default=False,
                                             help="The new run's name; its folder is runs/NAME.")] = None,

@@ -45,9 +45,9 @@ class SearchConfig(BaseModel):
                                         "pruned (the largest with fewer layers, with smaller sizes, and without its "
                                         "least important parts); default: pruned for runs that start from a trained "
                                         "model")
-    calibrate: str | None = Field(None, description="run in which nas rank trained architectures from scratch, which "
-                                  "correct inherited losses; adds the metric calibrated_loss, by default an objective "
-                                  "instead of loss")
+    calibrate: str | None = Field(None, description="run whose architectures, trained from scratch by nas rank, "
+                                  "correct inherited losses; adds the metric calibrated_loss, which replaces loss in "
+                                  "the default objectives")
     inputs: dict[str, str] = Field(default_factory=dict, description="digests of the search's inputs; written by the "
                                                                      "search")
 

@@ -127,8 +127,8 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int, reason: str) -> Token
 
 def _misfit(n: int, got: int, reason: str) -> str:
     if got > n:
-        return f"{n:,} is too small: the bytes of the training text and the special tokens alone are {got:,}; " \
-               f"give {Setting('data', 'vocab_size', got)} or more"
+        return f"{n:,} is too small: the bytes of the training text and the special tokens alone take {got:,} " \
+               f"tokens; give {Setting('data', 'vocab_size', got)} or more"
     return f"{reason} {n:,} tokens, but the training text yields only {got:,}; " \
            f"give {Setting('data', 'vocab_size', got)} or more text"
 

@@ -213,7 +213,8 @@ def not_allowed(value: object, message: str) -> str:
 
 def kind_of(value: object) -> str:
     """The type of a value, in words."""
-    names = {dict: "a table", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
+    names = {dict: "a table", list: "a list", str: "a string", bool: "true or false", int: "a number",
+             float: "a number"}
     return "nothing" if value is None else names.get(type(value), f"a {type(value).__name__}")
 
 

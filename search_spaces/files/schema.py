@@ -90,7 +90,7 @@ class SpaceFile(_Keys):
     schema_version: Literal[1] = Field(description="1")
     name: Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = Field(
         description="letters, digits, dot, dash and underscore")
-    description: Annotated[str, Field(strict=True)] = Field("", description="a text")
+    description: Annotated[str, Field(strict=True)] = Field("", description="a string")
     family: Literal["lm", "encoder", "seq2seq"] = Field(description="lm, encoder or seq2seq")
     vocab_size: Count = Field(description="a whole number from 1 to 10^9")
     context: Count = Field(description="a whole number from 1 to 10^9: the longest sequence")

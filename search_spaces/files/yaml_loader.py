@@ -55,7 +55,7 @@ class PlainLoader(yaml.SafeLoader):
                 continue
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable):
-                raise refused("a key must be a word or number", key_node)
+                raise refused("a key must be a string or a number", key_node)
             if key in seen:
                 raise refused(f"duplicate key {str(key)[:60]!r}", key_node)
             seen.add(key)
@@ -83,7 +83,7 @@ class PlainLoader(yaml.SafeLoader):
 
     def construct_undefined(self, node: yaml.Node) -> Any:
         """Refuse a value of any other type."""
-        raise refused(f"a value of the type {node.tag.replace(_TAG, '!!')[:60]} is not allowed; allowed: text, "
+        raise refused(f"a value of the type {node.tag.replace(_TAG, '!!')[:60]} is not allowed; allowed: strings, "
                       "numbers, true, false, null, lists and tables", node)
 
 

@@ -85,7 +85,7 @@ KIND = Kind(
     help="attention heads with fixed patterns, and learned heads",
     paper="Raganato et al. (2020), Fixed Encoder Self-Attention Patterns, arXiv:2002.10260",
     dims=(
-        Dim("n_fixed", int, "number of heads with fixed patterns: the first of eight patterns", default=7, most=8),
+        Dim("n_fixed", int, "number of heads with fixed patterns: the first n_fixed of eight", default=7, most=8),
         Dim("n_learned", int, "number of learned heads", default=1, least=0),
         Dim("head_dim", int, "channels per head"),
     ),

@@ -111,7 +111,7 @@ KIND = Kind(
     paper="Kitaev et al. (2020), Reformer, arXiv:2001.04451",
     dims=(*OWN_HEADS, Dim("n_buckets", int, "number of hash buckets", least=2),
           Dim("chunk", int, "tokens of the same bucket attended to on each side (decoder: before)"),
-          Dim("rounds", int, "hashes", default=1)),
+          Dim("rounds", int, "number of hash rounds", default=1)),
     facts=ATTENDS,
     rules=(EVEN_HEADS, Rule(("n_buckets",), lambda n_buckets: n_buckets % 2 == 0, "n_buckets must be even")),
     words=lambda dims, width: ("LSH attention", heads_in_words(dims), f"{dims['n_buckets']} buckets",

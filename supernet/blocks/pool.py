@@ -60,7 +60,8 @@ POOL = Kind(
     paper="Dai et al. (2020), Funnel-Transformer, arXiv:2006.03236",
 )
 UP_SAMPLE = Kind(
-    name="upsample", role="restore", module=UpSample, dims=(FACTOR,), causal=False,
+    name="upsample", role="restore", module=UpSample, causal=False,
+    dims=(Dim("factor", int, "number of times each token is repeated", least=2),),
     help="repeats tokens and adds the hidden states from before pooling",
     paper="Dai et al. (2020), Funnel-Transformer, arXiv:2006.03236",
 )

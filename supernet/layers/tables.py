@@ -51,7 +51,7 @@ def sinusoids(length: int, width: int, slowest: bool = True) -> Tensor:
     """(length, width): sines in the first half of the channels, cosines in the second.
 
     Args:
-        slowest: whether the wavelengths reach 10,000 (tensor2tensor), or end one step before it (the paper).
+        slowest: whether the wavelengths reach 2 pi x 10,000 (tensor2tensor), or end one step before it (the paper).
     """
     half = (width + 1) // 2
     steps = torch.arange(half, dtype=torch.float64) / (max(half - 1, 1) if slowest else half)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from supernet.train.strategy import STRATEGIES
 
 BUDGETS = {
-    "passes": "forward and backward passes of the whole training, instead of steps",
+    "passes": "forward and backward passes in total, instead of steps",
     "macs": "multiply-adds of all forward passes, such as 20T, instead of steps",
 }
 """Budgets of a supernet's training, which are converted to a number of steps (`nas.core.training_budget`)."""

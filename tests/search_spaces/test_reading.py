@@ -60,7 +60,7 @@ def test_a_duplicate_key_of_json_is_refused_where_asked() -> None:
 
 
 def test_a_file_of_another_kind_names_what_it_holds(tmp_path: Path) -> None:
-    for text, found in (("[1]", "a list"), ("null", "nothing"), ("true", "true or false"), ('"x"', "a text")):
+    for text, found in (("[1]", "a list"), ("null", "nothing"), ("true", "true or false"), ('"x"', "a string")):
         (tmp_path / "a.json").write_text(text)
         with pytest.raises(InputError, match=rf"a\.json: must be a table of keys, found {found}"):
             read_table(tmp_path / "a.json")

@@ -68,7 +68,7 @@ class MeasureKind(ABC):
         partly_unmeasured: whether a share of a value may be based on interpolated or estimated prices.
         place: sort order among the others; ties are sorted by name.
         summarised: whether tables of architectures always show it.
-        superlative: of the architecture with the least of it, `fastest`; empty for `least` and the label.
+        superlative: title of the best architecture, such as `fastest`; empty: `lowest` (or `highest`) and the label.
     """
 
     name: str

@@ -45,7 +45,7 @@ class Measure:
         """The architecture that is best in it, in words."""
         where = f" on {self.device}" if self.device else ""
         best = self.kind.superlative
-        return f"{best}{where}" if best else f"{'most' if self.maximise else 'least'} {self.label}"
+        return f"{best}{where}" if best else f"{'highest' if self.maximise else 'lowest'} {self.label}"
 
     @property
     def kind(self) -> MeasureKind:

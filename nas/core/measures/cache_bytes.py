@@ -17,6 +17,7 @@ class CacheBytes(MeasureKind):
     """Bytes of keys, values and convolution states after reading a sequence, in float32."""
 
     name, label, unit, units, of_length = "cache_bytes", "bytes of the decoding cache", "B", BYTES, True
+    superlative = "smallest decoding cache"
 
     def price(self, arch: Architecture, at: PriceConditions) -> float:
         return cache_bytes(arch, at.seq_len)

@@ -11,6 +11,7 @@ class Macs(MeasureKind):
     """Multiply-adds of a sequence of the given length."""
 
     name, label, of_length, place, summarised = "macs", "multiply-adds", True, 1, True
+    superlative = "fewest multiply-adds"
 
     def price(self, arch: Architecture, at: PriceConditions) -> float:
         return count(arch, at.seq_len).macs

@@ -11,6 +11,7 @@ class Params(MeasureKind):
     """Trainable parameters; counting them needs no tracing."""
 
     name, label, place, summarised = "params", "parameters", 0, True
+    superlative = "fewest parameters"
 
     def price(self, arch: Architecture, at: PriceConditions) -> float:
         return count_params(arch)

@@ -13,6 +13,7 @@ class WeightBytes(MeasureKind):
     """Bytes of the weights: in float32, or as a compressed model stores them."""
 
     name, label, unit, units, place = "weight_bytes", "bytes of weights", "B", BYTES, 2
+    superlative = "smallest weights"
 
     def price(self, arch: Architecture, at: PriceConditions) -> float:
         return count(arch, at.seq_len).weight_bytes

@@ -134,5 +134,6 @@ def _tools() -> Iterator[Finding]:
     """The programs that transports need."""
     for transport in map(transports.get, transports.names()):
         if transport.TOOL:
-            there, use = shutil.which(transport.TOOL), f"profiles {transport.HELP}"
-            yield Finding("tools", transport.TOOL, "yes" if there else "no", use if there else f"not found; it {use}")
+            there = shutil.which(transport.TOOL)
+            use = f"profiles {transport.HELP}" if there else f"not found; needed to profile {transport.HELP}"
+            yield Finding("tools", transport.TOOL, "yes" if there else "no", use)

@@ -52,9 +52,9 @@ def padded(model: Transformer, where: str, model_type: str = "") -> PaddedModel:
     wider = next((candidate for candidate in _candidates(arch) if any(stock_models(candidate, model_type))), None)
     result = None if wider is None else _filled(model, wider)
     if wider is None or result is None or not _has_class(result, model_type):
-        raise InputError(Option("pad"), f"{where} cannot be held by a stock class of transformers with padded heads "
-                                        "and feed-forwards either; export it without padding, which writes its own "
-                                        "modelling file")
+        raise InputError(Option("pad"), f"no stock class of transformers can hold {where}, even with padded heads and "
+                                        "feed-forwards; export it without padding, which writes its own modelling "
+                                        "file")
     _check_same(model, result, where)
     return PaddedModel(result, _cost(arch, wider))
 

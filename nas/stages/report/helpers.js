@@ -40,7 +40,7 @@ const percent = (value, n = 1) => value === null || value === undefined ? "–" 
 function axisTitle(name) {
   const of = measure(name);
   const unit = of.unit ? ` (${of.unit === "B" ? "bytes" : of.unit})` : "";
-  return titled(of.label + unit + (of.quality ? (of.maximise ? ", more is better" : ", less is better") : ""));
+  return titled(of.label + unit + (of.quality ? (of.maximise ? ", higher is better" : ", lower is better") : ""));
 }
 
 const titled = text => ({text: esc(text), standoff: 10, font: {size: 13}});

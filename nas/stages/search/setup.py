@@ -52,7 +52,8 @@ class SearchSetup:
         if config.calibrate is None:
             return {}
         losses = [(reference.arch.key, reference.loss) for reference in read_trained(RunDir.open(config.calibrate))]
-        return {f"the trainings of {config.calibrate}": hashlib.sha256(repr(losses).encode()).hexdigest()}
+        name = f"the set of models trained from scratch in {config.calibrate}"
+        return {name: hashlib.sha256(repr(losses).encode()).hexdigest()}
 
     @property
     def full(self) -> bool:

@@ -82,7 +82,7 @@ def test_a_search_minimises_the_calibrated_loss(searchable: RunDir, capsys: Any)
     assert nas(capsys, "report", "a")[0] == 0
     assert nas(capsys, "search", "a", "--trials", "18")[0] == 0  # it resumes
     (searchable.path / "rank" / next(iter((searchable.path / "rank").iterdir())).name / "result.json").unlink()
-    assert "the trainings of a changed since the search started" in refused(capsys, *search)
+    assert "the set of models trained from scratch in a changed since the search started" in refused(capsys, *search)
 
 
 def _typed(text: str, values: Any) -> Any:
