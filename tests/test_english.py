@@ -63,6 +63,12 @@ INSTEAD = {
     r"with what there is": "with the available names",
     r"none sees nothing": "every token sees at least one",
     r"cut off by|may be cut off": "truncated",
+    r"(?<!re)trainings of": "models trained, training runs of",
+    r"as far as the (?:model|architecture)": "if the model has, uses",
+    r"tokens alone are\b": "alone take",
+    r"less is better": "lower is better",
+    r"found a text\b|allowed: text,": "a string, strings",
+    r"(?:during|stopped|uninterrupted) a training\b(?! run)|uninterrupted training\b": "training, a training run",
 }
 TEXTS = [path for pattern in ("*.md", "docs/*.md", "examples/*.yaml", "nas/**/*.md", "nas/stages/report/*.js",
                               "nas/stages/report/*.html", "supernet/**/*.md", "search_spaces/**/*.md",

@@ -1,6 +1,6 @@
 """Pareto dominance and hypervolume; the only implementations in the repository.
 
-Every objective is a cost: less is better.
+Every objective is a cost: lower is better.
 
 A point dominates another if it is nowhere greater and somewhere less.
 """
@@ -19,7 +19,7 @@ FAR = 1e150
 
 
 def as_costs(values: ArrayLike, maximise: Sequence[bool]) -> Floats:
-    """The values with those to maximise negated: less is better everywhere."""
+    """The values with those to maximise negated: lower is better everywhere."""
     rows = np.asarray(values, dtype=np.float64).reshape(-1, len(maximise))
     return rows * np.where(np.asarray(maximise, dtype=bool), -1.0, 1.0)
 

@@ -77,8 +77,8 @@ class StackFile(_Keys):
 
     slots: Annotated[int, Field(strict=True, ge=1, le=MOST_SLOTS)] = Field(description="a whole number from 1 to 512")
     depth: DepthFile | None = Field(None, description="a table with keep, and layers or at_least; absent: all slots")
-    sharing: Texts = Field(["none"], description="a list of none, attention, ffn, all, or one in groups of layers: "
-                                                 "all/2")
+    sharing: Texts = Field(["none"], description="a list of none, attention, ffn and all; in groups of k layers: "
+                                                 "attention/k, ffn/k, all/k")
     choose: Any = Field(None, description="a list of layer types, {global: [...]} or {by_slot: [[...], ...]}")
     layers: dict[FamilyName, LayerFile] = Field(
         min_length=1, description="a table of layer types; their names are letters, digits, dash and underscore")

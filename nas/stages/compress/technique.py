@@ -74,7 +74,7 @@ class Technique(BaseModel, ABC):
 
     @abstractmethod
     def apply(self, context: CompressionContext) -> Transformer:
-        """The smaller model, on the CPU. Raises Stopped if the user stopped a training."""
+        """The smaller model, on the CPU. Raises Stopped if the user stopped training."""
 
     def summary(self, before: Transformer, after: Transformer) -> dict[str, Any]:
         """A summary of the result, for its facts."""

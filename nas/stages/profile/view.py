@@ -62,7 +62,7 @@ def _check_parts(check: ProfileCheck) -> list[RenderableType]:
     rows.add_row("repeat noise", f"{100 * check.noise_floor:.1f} %", "", "", "")
     why = command_line(check.why())
     return [rows, Text(f"{check.n} whole models, {check.overlap} of them used for calibration; "
-                       f"{100 * check.inside_interval:.0f} % measured inside the predicted interval"),
+                       f"{100 * check.inside_interval:.0f} % of the measurements are inside the predicted interval"),
             Text(f"machine is {check.slowdown:.3f}x slower than at profiling time; measurements corrected; "
                  f"uncorrected error {100 * check.as_timed.mape:.1f} %"),
             Text(f"verdict: {check.verdict}{f' ({why})' if why else ''}",
