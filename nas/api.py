@@ -82,7 +82,7 @@ def rank(run: Name, n: int = 20, steps: int | None = None, *, workers: int = 1, 
     Args:
         n: number of architectures to train from scratch.
         steps: of each; by default those of the supernet.
-        workers: number of parallel trainings on a Ray cluster.
+        workers: number of parallel training runs on a Ray cluster.
     """
     from nas.stages.rank.request import RankRequest
     from nas.stages.rank.run import run as stage
