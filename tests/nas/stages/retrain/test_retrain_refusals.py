@@ -132,14 +132,14 @@ def test_a_place_where_nothing_can_be_made(capsys, subnet):
 
 def test_a_disk_that_is_full_at_the_end(capsys, monkeypatch, subnet):
     command = ["retrain", str(subnet.path), "--teacher", "none", "--out", "mine", "--set", "steps=1"]
-    honest = stage.write_subnet
+    honest = stage.write_derived
 
     def write(*args):
         with full_disk():
             return honest(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(stage, "write_subnet", write)
+        patch.setattr(stage, "write_derived", write)
         assert "nas: mine: cannot be written (" in refused(capsys, *command)
     assert not Path("mine").exists() and not list(Path().glob(".mine*"))
     assert nas(capsys, *command)[0] == 0
