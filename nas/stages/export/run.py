@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 
 from nas.core.progress import StageProgress
 from nas.core.run_dir import json_text, locked
-from nas.core.subnet import Subnet
+from nas.core.subnet import Subnet, check_free
 from nas.stages.export import formats
 from nas.stages.export.checking import MOST_LOSS, Case, largest_difference, losses, sample
 from nas.stages.export.decoding import decoder_run, start_of
@@ -64,6 +64,8 @@ def run(request: ExportRequest, progress: StageProgress) -> Exported:
     if hasattr(formats.get(request.format), "call"):
         check_decoder(job)
     folder = request.out or subnet.path / "exports" / request.name
+    if request.out and not folder.exists():
+        check_free(folder)
     if folder.exists() and not (folder / RECORD).is_file():
         raise InputError(str(folder), "exists and is not an export; delete it, or name another folder with "
                                       f"{Option('out')}")

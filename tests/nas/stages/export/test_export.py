@@ -65,6 +65,9 @@ def test_it_is_compared_on_the_data_of_its_run(subnets, capsys):
 def test_another_folder(subnet, capsys):
     Path("mine").mkdir()
     assert "mine: exists and is not an export" in refused(capsys, "export", "sub", *FORMAT, "--out", "mine")
+    Path("file").write_text("", "utf-8")
+    assert "file is not writable; name another folder with --out" in refused(
+        capsys, "export", "sub", *FORMAT, "--out", "file/there")
     assert nas(capsys, "export", "sub", *FORMAT, "--out", "deep/there")[0] == 0
     assert Subnet.open("sub").facts.exports["torch-export"]["folder"] == "deep/there"
     assert not (subnet.path / "exports").exists()
