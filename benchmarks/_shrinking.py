@@ -103,15 +103,16 @@ class Experiment:
         """The fine-tuned model."""
         if not Path(IMPORTED).exists():
             api.import_model(self.model, IMPORTED, context=self.context)
-        self.make("whole", lambda out: api.retrain(IMPORTED, self.settings(self.options.steps), out=out, run="whole",
-                                                   task="classification", data=self.source))
+        settings = self.settings(self.options.whole_steps)
+        self.make("whole", lambda out: api.retrain(IMPORTED, settings, out=out, run="whole", task="classification",
+                                                   data=self.source))
 
     def smaller(self, method: str, share: Fraction, seed: int) -> tuple[str, int]:
         """A retrained model within a share of the cost, and all steps that it is charged with."""
         steps = int(self.options.steps)
         if method == "scratch":
             return self._scratch(steps, seed), steps
-        limit = f"{self.measure}={float(share) * self.cost():.6g}"
+        limit = self.limit(share)
         start = f"start-{method}-{share.numerator}of{share.denominator}"
         mine = steps
         if method == "search":
@@ -141,7 +142,7 @@ class Experiment:
             most = max(map(Fraction, self.options.budgets.split(",")))
             kept = RunDir.open(SUPERNET).path / "search.yaml"
             settings = {"trials": self.options.trials, "objectives": ["loss", self.measure], "limit": 512,
-                        "max": [f"{self.measure}={float(most) * self.cost():.6g}"]}
+                        "devices": [self.options.device] if self.options.device else [], "max": [self.limit(most)]}
             api.search(SUPERNET, {} if kept.exists() else settings)
 
     def _scratch(self, steps: int, seed: int) -> str:
@@ -172,6 +173,10 @@ class Experiment:
     @property
     def measure(self) -> str:
         return f"latency:{self.options.device}" if self.options.device else "macs"
+
+    def limit(self, share: Fraction) -> str:
+        """A share of the cost of the whole model as a limit."""
+        return f"{self.measure}={float(share) * self.cost():.6g}{'ms' if self.options.device else ''}"
 
     def cost(self) -> float:
         """The cost of the whole model."""

@@ -14,8 +14,9 @@ fine-tuned and teaches everything that is made from it (its logits). Methods:
 - layers, uniform, importance: nas prune-to.
 - scratch: the largest of the space encoder-small, from scratch; it is smaller than every budget of MiniLM.
 
-A budget is a share of the whole model's multiply-adds, or of its latency on a profiled --device. Every training and
-pick is kept in --work: rerun to resume. Prints one JSON line for each row. Differences are to the whole model on the
+A budget is a share of the whole model's multiply-adds, or of its latency on a --device that is profiled in --work for
+the space there. A method that cannot meet a budget has no row. Every training and pick is kept in --work: rerun to
+resume. Prints one JSON line for each row. Differences are to the whole model on the
 same examples, with standard errors.
 """
 
@@ -33,6 +34,7 @@ import torch
 from _shrinking import MODELS, Experiment, compare
 
 from nas.costs import count
+from search_spaces import InputError
 
 METHODS = ("search", "layers", "uniform", "importance", "scratch")
 
@@ -44,6 +46,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--work", type=Path, required=True, metavar="FOLDER", help="where everything is kept")
     parser.add_argument("--steps", type=int, default=1200, help="steps of every training")
+    parser.add_argument("--whole-steps", type=int, help="steps of fine-tuning the whole model; default: --steps")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--supernet-share", type=float, default=0.125, help="share of the steps that the supernet "
                         "takes; the rest is for the pick")
@@ -92,14 +95,18 @@ def main() -> None:
             _results.append(results, "shrink_pretrained", [row])
             written.write_text(json.dumps(row))
 
+    options.whole_steps = options.whole_steps or options.steps
     experiment.whole()
-    report("whole", "1", "whole", 0, options.steps)
+    report("whole", "1", "whole", 0, options.whole_steps)
     for seed in map(int, options.seeds.split(",")):
         for budget in options.budgets.split(","):
             for method in options.methods.split(","):
-                name, steps = experiment.smaller(method, Fraction(budget), seed)
-                report(name, budget, method, seed, steps)
-
+                try:
+                    name, steps = experiment.smaller(method, Fraction(budget), seed)
+                except InputError as error:
+                    print(json.dumps({"budget": budget, "method": method, "refused": str(error)}), flush=True)
+                else:
+                    report(name, budget, method, seed, steps)
 
 
 if __name__ == "__main__":
