@@ -16,13 +16,16 @@ from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from search_spaces import declarations as own_declarations
 from search_spaces.errors import Fault, InputError, did_you_mean
 
 VARIABLE = "NAS_PLUGINS"
+MOST_CACHED = 32
+"""Results that a cache keeps; only caches of functions with arguments have several."""
 _caches: list[Any] = []
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
@@ -69,11 +72,11 @@ def named() -> list[str]:
     return [name for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
 
 
-def cached(function: Callable[[], Result]) -> Callable[[], Result]:
-    """Cache a result that depends on plugins; recomputed when one is added."""
-    cached_function = lru_cache(maxsize=1)(function)
+def cached(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Cache results that depend on plugins, by hashable arguments; recomputed when a plugin is added."""
+    cached_function = lru_cache(maxsize=MOST_CACHED)(function)
     _caches.append(cached_function)
-    return cached_function
+    return cast(Callable[Arguments, Result], cached_function)
 
 
 def declarations(folder: str, group: str, declaration: type[Declared],

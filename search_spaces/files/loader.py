@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from search_spaces import plugins
 from search_spaces.architecture import Architecture
 from search_spaces.errors import Fault, InputError, did_you_mean, shown
 from search_spaces.files import ARCHITECTURE
@@ -49,8 +50,9 @@ def load_architecture(path: str | Path) -> Architecture:
     return Architecture.from_json(read_text(file), str(file))
 
 
+@plugins.cached
 def space_from_text(content: str, where: str) -> SearchSpace:
-    """A space from YAML text; `where` names it in errors."""
+    """A space from YAML text; `where` names it in errors. Equal arguments return the same object."""
     return space_from_data(parse_yaml(content, where), where)
 
 
