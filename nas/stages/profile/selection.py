@@ -52,7 +52,7 @@ class Selection:
     models: Sequence[Architecture]
     begun: Sequence[Unit]
     must: list[Workload] = field(init=False)
-    """Required workloads of this space."""
+    """Required workloads of this space; empty ones last, because the time of the first ones predicts the rest."""
     ready: list[Workload] = field(default_factory=list)
     """Compiled workloads."""
 
@@ -64,7 +64,7 @@ class Selection:
         self.n_units = min(max(n_ends(new, self.begun), LEAST_UNITS), len(self.units)) if new else 0
         empties = dict.fromkeys(empty_for(unit, self.phase) for unit in new)
         pairs = zip_longest(self.wholes[:LEAST_MODELS], self.units[: self.n_units])
-        self.must = [*empties, *(workload for pair in pairs for workload in pair if workload is not None)]
+        self.must = [*(workload for pair in pairs for workload in pair if workload is not None), *empties]
 
     def known_units(self) -> list[Unit]:
         """The units that have a measured price."""
