@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from nas import tasks
 from nas.core.config import DataOptions, RunConfig, make_recipe, make_run_config
 from nas.core.picking import Choice
 from nas.core.training_budget import with_steps
@@ -114,7 +115,9 @@ class PipelineConfig(_Part):
 
     def run_config(self) -> RunConfig:
         """The config of the training."""
-        return make_run_config(self.space, self.task, self.data, make_recipe(with_steps(self.training, self.space)))
+        base = tasks.get(self.task).recipe
+        recipe = make_recipe(with_steps(self.training, self.space, base), base)
+        return make_run_config(self.space, self.task, self.data, recipe)
 
     def all_steps(self) -> int:
         """Total steps of the supernet's training and of the retraining."""

@@ -35,7 +35,7 @@ task: {task}
 training:                     # {settings} lists all of them
   steps: {steps}
   batch_size: 8
-  lr: 0.002
+  lr: {lr}
   dropout: 0
 
 devices:                      # {devices} lists them; each is profiled, and is an objective of the search
@@ -197,7 +197,8 @@ def _text(path: Path, answers: Mapping[str, str], data: Mapping[str, str]) -> st
         dry_run=shell_command(Command("run", path.name, dry_run=True)),
         **{name: shell_command(Command(name)) for name in ("spaces", "settings", "devices", "retrain")},
         budget="1m" if small and device.runtime == "torch-eager" else "3m",
-        steps=400 if small else 2000, trials=60 if small else 200, retrain_steps=200 if small else 1000)
+        lr=tasks.get(answers["task"]).learning_rate, steps=400 if small else 2000,
+        trials=60 if small else 200, retrain_steps=200 if small else 1000)
 
 
 def _written(text: str) -> str:

@@ -22,6 +22,7 @@ from search_spaces.architecture import Architecture
 from search_spaces.errors import Command, Fault, InputError
 from search_spaces.space.search_space import SearchSpace
 from supernet.batch import Batch, Split
+from supernet.train.recipe import Recipe
 
 Watch = Callable[[float], None]
 
@@ -89,6 +90,8 @@ class Task(ABC):
     """The kind of head it needs; empty if any head of the family is allowed."""
     embedded_vocab: ClassVar[int]
     """The maximum vocabulary size of the bundled data."""
+    learning_rate: ClassVar[float] = Recipe().lr
+    """The default peak learning rate of its supernets."""
     takes_tokenizer: ClassVar[bool] = False
     """Whether it can read texts with a published tokenizer."""
     metrics: ClassVar[Mapping[str, bool]]
@@ -99,6 +102,11 @@ class Task(ABC):
     """The metrics that `evaluate` measures only with `full`."""
     extras: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Options of the bundled data: their allowed values, or none for a number."""
+
+    @property
+    def recipe(self) -> Recipe:
+        """The default training settings of its supernets."""
+        return Recipe(lr=self.learning_rate)
 
     def prepare(self, data: Mapping[str, str], space: SearchSpace, folder: Path, seed: int) -> Prepared:
         """Read, encode and store the data in `folder`, or load them from it.

@@ -41,6 +41,9 @@ class LanguageModelling(Task):
     embedded_vocab = 8192
     takes_tokenizer = True
     metrics = {"loss": False, "perplexity": False}
+    learning_rate = 1e-2
+    """Validation loss of lm-tiny's largest / smallest architecture after 400 steps: 5.02 / 5.27 at 0.001, 4.50 / 4.85
+    at 0.003, 4.26 / 4.60 at 0.01, 4.25 / 4.56 at 0.02."""
     from_loss = {"loss": float, "perplexity": lambda loss: math.exp(loss) if loss < 700 else math.inf}
 
     def read(self, path: str, options: Options) -> list[Row]:

@@ -61,9 +61,9 @@ class TrainRequest:
     def new_config(self) -> RunConfig:
         """The config of a new run. Raises InputError with all faults."""
         assert self.space is not None, "see __post_init__"
-        base = None if self.init is None else FINE_TUNING
-        recipe = make_recipe(with_steps(self.training, self.space, base), base)
         task, data = self._task_and_data()
+        base = tasks.get(task).recipe if self.init is None else FINE_TUNING
+        recipe = make_recipe(with_steps(self.training, self.space, base), base)
         config = make_run_config(self.space, task, data, recipe, self.init)
         if config.init is not None and config.training.order_at:
             raise InputError("order_at", f"applies to random initial weights only; the model of {Option('init')} is "
