@@ -46,7 +46,8 @@ class Recipe(BaseModel):
 
     optimiser: Literal["adamw", "muon"] = Field(
         "muon", description="muon: orthogonalised updates for the matrices of layers, AdamW for the rest")
-    lr: float = Field(3e-3, gt=0, description="peak learning rate; the default of the task lm is 0.01")
+    lr: float = Field(3e-3, gt=0, description=(
+        "peak learning rate; 0.01 for the task lm; use less for models wider than about 512"))
     warmup: int = Field(100, ge=0, description="warm-up steps")
     final_lr: float = Field(0.1, ge=0, le=1, description="final learning rate as a share of lr (cosine decay)")
     weight_decay: float = Field(0.1, ge=0, description="weight decay of AdamW; not applied to norms and biases")
