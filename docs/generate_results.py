@@ -165,8 +165,9 @@ def shrunk() -> str:
         return lambda row: f"{float(row[f'{name}_difference']):+.3f} ± {float(row[f'{name}_difference_error']):.3f}"
 
     return listed(rows, {
-        "data": as_code("data"), "cost": lambda row: row["budget"], "method": lambda row: names[row["method"]],
-        "seed": lambda row: row["seed"], "MACs": lambda row: f"{int(row['macs']) / 1e6:.0f} M",
+        "data": as_code("data"), "budget": lambda row: row["budget"], "method": lambda row: names[row["method"]],
+        "seed": lambda row: row["seed"], "latency": lambda row: f"{fixed(row['latency_ms'], 1)} ms",
+        "MACs": lambda row: f"{int(row['macs']) / 1e6:.0f} M",
         "accuracy": as_fixed("accuracy", 3), "vs. the whole model": difference("accuracy"),
         "loss": as_fixed("loss", 3), "loss vs. the whole model": difference("loss"),
         "steps x batch": lambda row: f"{row['steps']} x {row['batch_size']}"}) + source("shrink_pretrained", rows)

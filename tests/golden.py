@@ -30,7 +30,8 @@ RUNS = {"lm": ("lm-tiny", "lm"), "encoder": ("encoder-small", "classification"),
         "seq2seq": ("seq2seq-small", "translation")}
 SAMPLERS = ("random", "nsga2", "predictor")
 DEVICE = "raspberry-pi-5-estimated"
-SETTINGS = ("steps=60", "batch_size=4", "evaluate_limit=16", "dropout=0.1", "layerdrop=0.1")
+SETTINGS = ("steps=60", "batch_size=4", "evaluate_limit=16", "dropout=0.1", "layerdrop=0.1",
+            "lr=0.001")
 
 
 def nas(*arguments: str) -> None:
