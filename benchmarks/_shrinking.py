@@ -185,8 +185,8 @@ class Experiment:
         return found
 
     def latency(self, name: str) -> float | None:
-        """The latency on the device in milliseconds, as its profile gives it."""
-        if not self.options.device:
+        """The latency on the device in milliseconds by its profile; None for a model outside of the profiled space."""
+        if not self.options.device or name.startswith(SCRATCH):
             return None
         prices = Prices(load_devices([self.options.device]), self.context)
         return float(prices.values([parse_measure(self.measure, {})], [self.opened(name).arch])[0, 0])

@@ -166,7 +166,8 @@ def shrunk() -> str:
 
     return listed(rows, {
         "data": as_code("data"), "budget": lambda row: row["budget"], "method": lambda row: names[row["method"]],
-        "seed": lambda row: row["seed"], "latency": lambda row: f"{fixed(row['latency_ms'], 1)} ms",
+        "seed": lambda row: row["seed"],
+        "latency": lambda row: f"{fixed(row['latency_ms'], 1)} ms" if row["latency_ms"] else "",
         "MACs": lambda row: f"{int(row['macs']) / 1e6:.0f} M",
         "accuracy": as_fixed("accuracy", 3), "vs. the whole model": difference("accuracy"),
         "loss": as_fixed("loss", 3), "loss vs. the whole model": difference("loss"),
