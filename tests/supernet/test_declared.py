@@ -102,7 +102,8 @@ def test_what_is_declared_is_pruned(monkeypatch: pytest.MonkeyPatch) -> None:
     with torch.no_grad():
         for name, mask in masks.items():
             model.get_parameter(name).mul_(mask)
-        assert torch.equal(used(TOKENS), model(TOKENS))
+        # F.linear multiplies a batch in one product or row by row, depending on whether the weight needs a gradient.
+        torch.testing.assert_close(used(TOKENS), model(TOKENS), rtol=1e-6, atol=1e-6)
     assert sparsity(model) == pytest.approx(0.5, abs=1e-3)
 
 
