@@ -39,12 +39,25 @@ def undominated(points: Floats) -> Bools:
     result = np.zeros(len(points), dtype=bool)
     left = np.lexsort(columns[::-1])  # a point comes after all that dominate it
     columns = np.ascontiguousarray(columns[:, left])
+    if len(columns) == 2 and len(left):
+        result[left] = _undominated_pairs(*columns)
+        return result
     while len(left):
         first = columns[:, :1]
         undecided = (columns < first).any(axis=0)
         result[left[~undecided]] = (columns[:, ~undecided] == first).all(axis=0)
         left, columns = left[undecided], columns[:, undecided]
     return result
+
+
+def _undominated_pairs(first: Floats, second: Floats) -> Bools:
+    """As `undominated`, for points with two objectives that are sorted by both: one pass instead of one per point."""
+    new = np.ones(len(first), dtype=bool)  # of equal points, the first
+    new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    least = np.minimum.accumulate(second)
+    better = np.ones(len(first), dtype=bool)
+    better[1:] = second[1:] < least[:-1]
+    return better[new][np.cumsum(new) - 1]
 
 
 def pareto(costs: ArrayLike) -> NDArray[np.intp]:
