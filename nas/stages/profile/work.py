@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -58,4 +59,10 @@ def work_of(workload: Workload, conditions: Conditions) -> UnitWork:
 
 def unit_works(units: Iterable[Unit], phase: str, conditions: Conditions) -> dict[Unit, UnitWork]:
     """What each unit does."""
-    return {unit: work_of(Workload(phase, unit), conditions) for unit in units}
+    return {unit: _unit_work(unit, phase, conditions) for unit in units}
+
+
+@lru_cache(maxsize=20_000)
+def _unit_work(unit: Unit, phase: str, conditions: Conditions) -> UnitWork:
+    """As `work_of`. Cached: tracing a unit takes longer than timing it, and every profile of a space has the same."""
+    return work_of(Workload(phase, unit), conditions)
