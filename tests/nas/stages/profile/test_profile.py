@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -35,16 +36,30 @@ from tests.nas.stages.profile.made_up import (
 )
 
 
-def test_a_profile_predicts_models_it_has_not_seen() -> None:
-    assert profile() == 0
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory) -> Path:
+    """Where the profile that most tests start from is kept."""
+    return tmp_path_factory.mktemp("kept") / "runs"
+
+
+@pytest.fixture
+def profiled(made_up, kept: Path) -> None:
+    """The device is profiled."""
+    if kept.exists():
+        shutil.copytree(kept, "runs")
+    else:
+        assert profile() == 0
+        shutil.copytree("runs", kept)
+
+
+def test_a_profile_predicts_models_it_has_not_seen(profiled) -> None:
     assert profile("--check", "-n", "12") == 0
     saved = json.loads(Path("runs/profiles/made-up/check-prefill.json").read_text())
     assert saved["good"] and saved["overlap"] == 0 and saved["n"] == 12
     assert saved["predicted"]["mape"] < 0.03 and saved["predicted"]["mape"] <= saved["macs"]["mape"]
 
 
-def test_a_machine_that_became_slower_does_not_make_a_profile_wrong(made_up, capsys) -> None:
-    assert profile() == 0
+def test_a_machine_that_became_slower_does_not_make_a_profile_wrong(profiled, made_up, capsys) -> None:
     made_up["slower"] = 1.3
     assert profile("--check", "-n", "12") == 0
     saved = json.loads(Path("runs/profiles/made-up/check-prefill.json").read_text())
@@ -98,8 +113,7 @@ def test_bars_of_timing_end_complete(monkeypatch) -> None:
     assert len(tasks) == 4 and all(task.finished for task in tasks)
 
 
-def test_a_space_that_is_profiled_later_shifts_no_prediction(monkeypatch) -> None:
-    assert profile() == 0
+def test_a_space_that_is_profiled_later_shifts_no_prediction(profiled, monkeypatch) -> None:
     archs = draw_models(load_space("lm-tiny"), 20, "before and after", avoid=set())
     before = LatencyModel.load("made-up").predict_many(archs)
     text = (Path(search_spaces.__file__).parent / "lm-tiny.yaml").read_text()
@@ -166,16 +180,14 @@ def test_another_budget_goes_on_with_what_is_measured(monkeypatch) -> None:
     assert sum(row.source == "measured" for row in table.values()) == 50
 
 
-def test_another_length_needs_another_folder(capsys) -> None:
-    assert profile() == 0
+def test_another_length_needs_another_folder(profiled, capsys) -> None:
     Path("made-up.yaml").write_text(DEVICE + "length: 64\n")
     assert profile() == 2
     assert "was measured at length 128 (now 64)" in capsys.readouterr().err
     assert profile("--out", "elsewhere") == 0
 
 
-def test_latency_of_an_architecture_part_by_part(capsys) -> None:
-    assert profile() == 0
+def test_latency_of_an_architecture_part_by_part(profiled, capsys) -> None:
     capsys.readouterr()
     assert main(["latency", "made-up", "lm-tiny", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
@@ -237,8 +249,7 @@ def test_devices_behind_ssh_are_contacted_when_asked_for(monkeypatch, capsys) ->
     assert rows["jetson-orin"]["state"] == "not reached" and "timed out" in rows["jetson-orin"]["why_not"]
 
 
-def test_a_device_that_was_profiled_here_is_listed_and_profiled_again_by_its_name(capsys) -> None:
-    assert profile() == 0
+def test_a_device_that_was_profiled_here_is_listed_and_profiled_again_by_its_name(profiled, capsys) -> None:
     capsys.readouterr()
     assert main(["devices", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["devices"]}
@@ -270,8 +281,7 @@ def test_a_verdict_needs_enough_models() -> None:
     assert outcome(12, 0.05, 0.5, 0.1, "decode") == "good"
 
 
-def test_a_check_of_few_models_says_what_it_lacks(capsys) -> None:
-    assert profile() == 0
+def test_a_check_of_few_models_says_what_it_lacks(profiled, capsys) -> None:
     capsys.readouterr()
     assert profile("--check", "-n", "4") == 0
     assert "verdict: too few models (only 4 models; 50 are needed: run with --check -n 50)" in capsys.readouterr().out
@@ -298,15 +308,13 @@ def test_prices_of_another_device_do_not_enter_a_table(change: str, says: str, c
     assert says in capsys.readouterr().err
 
 
-def test_another_version_of_the_runtime_needs_another_folder(monkeypatch, capsys) -> None:
-    assert profile() == 0
+def test_another_version_of_the_runtime_needs_another_folder(profiled, monkeypatch, capsys) -> None:
     monkeypatch.setattr(torch_eager, "versions", lambda: {"torch": "99"})
     assert profile() == 2
     assert "(now 99)" in capsys.readouterr().err
 
 
-def test_a_profile_of_another_version_warns_whoever_loads_it_and_the_command_once(monkeypatch, capsys) -> None:
-    assert profile() == 0
+def test_a_profile_of_another_version_warns_whoever_loads_it_and_the_command_once(profiled, monkeypatch, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         LatencyModel.load("made-up")
@@ -322,8 +330,7 @@ def test_a_profile_of_another_version_warns_whoever_loads_it_and_the_command_onc
     assert (printed.out + printed.err).count("here it is 99") == 1
 
 
-def test_a_check_is_measured_anew_each_time(made_up) -> None:
-    assert profile() == 0
+def test_a_check_is_measured_anew_each_time(profiled, made_up) -> None:
     counts = []
     for _ in range(2):
         before = made_up["n"]
@@ -332,14 +339,12 @@ def test_a_check_is_measured_anew_each_time(made_up) -> None:
     assert counts[0] == counts[1] > 0
 
 
-def test_models_that_went_into_a_profile_are_remembered() -> None:
-    assert profile() == 0
+def test_models_that_went_into_a_profile_are_remembered(profiled) -> None:
     stored = LatencyModel.load("made-up").stored
     assert len(stored.seen) == 8 == stored.calibration["prefill"].n
 
 
-def test_whole_models_are_sampled_more_often_than_units() -> None:
-    assert profile() == 0
+def test_whole_models_are_sampled_more_often_than_units(profiled) -> None:
     lines = Path("runs/profiles/made-up/work/prefill-lm-tiny.jsonl").read_text().splitlines()
     names = [name for name, _ in next(line for line in map(json.loads, lines) if "round" in line)["seconds"]]
     counts = {name: names.count(name) for name in names}
@@ -355,8 +360,7 @@ def test_a_profile_is_found_by_the_file_of_its_device(capsys) -> None:
     assert not Path("canary").exists()
 
 
-def test_an_unmeasured_phase_is_said_before_anything_is_timed(made_up, capsys) -> None:
-    assert profile() == 0
+def test_an_unmeasured_phase_is_said_before_anything_is_timed(profiled, made_up, capsys) -> None:
     before = made_up["n"]
     assert profile("--check", "--phase", "decode") == 2
     assert "has no decode latencies" in capsys.readouterr().err and made_up["n"] == before
