@@ -151,33 +151,35 @@ def test_a_killed_pipeline_ends_as_one_that_was_not(config: Path) -> None:
     """Killed at the beginning and at the end of stages; every run is a process of its own, the undisturbed one too."""
     code = """
 import os, signal, sys
+import nas.pipeline.run, torch._dynamo  # once for all runs, which are forked
 from nas.cli import main
-from nas.core.stopping import Stopped
 from nas.pipeline import stages
-name, when = sys.argv.pop(1).split("/")
-for stage in stages.STAGES:
-    def do(work, honest=stage.do):
-        if when == "before":
+
+def run(config, name, when):
+    for stage in stages.STAGES:
+        def do(work, honest=stage.do):
+            if when == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            honest(work)
             os.kill(os.getpid(), signal.SIGKILL)
-        honest(work)
-        os.kill(os.getpid(), signal.SIGKILL)
-    if stage.name == name:
-        stage.do = do
-main()
+        if stage.name == name:
+            stage.do = do
+    return main(["run", config])
+
+for moment in sys.argv[1:]:
+    process = os.fork()
+    if process == 0:
+        os._exit(run(*moment.split("/")))
+    print("exit code", os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
 """
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-
-    def run(moment: str) -> int:
-        command = [sys.executable, "-c", code, moment, "run", "p.yaml"]
-        return subprocess.run(command, capture_output=True, timeout=600, env=environment).returncode
-
-    assert run("never/") == 0
-    wanted = made()
-    Path("runs/p").rename("runs/q")
-    for moment in ("train/after", "search/before", "search/after", "extract/after", "retrain/after"):
-        assert run(moment) == -signal.SIGKILL
-    assert run("never/") == 0
-    assert made() == wanted
+    Path("q.yaml").write_text(CONFIG.replace("run: p", "run: q"), "utf-8")
+    killed = ("train/after", "search/before", "search/after", "extract/after", "retrain/after")
+    moments = ["q.yaml/never/", *(f"p.yaml/{moment}" for moment in killed), "p.yaml/never/"]
+    done = subprocess.run([sys.executable, "-c", code, *moments], capture_output=True, text=True, timeout=600,
+                          env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])})
+    codes = [int(line.split()[-1]) for line in done.stdout.splitlines() if line.startswith("exit code")]
+    assert codes == [0, *[-signal.SIGKILL] * len(killed), 0], done.stderr
+    assert made() == made("q")
 
 
 def test_what_a_killed_stage_has_made_is_archived_when_its_settings_change(config: Path) -> None:

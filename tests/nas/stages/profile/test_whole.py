@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ def measurements(path: Path, law, n: int = 40, column: str = "architecture") -> 
     path.write_text("\n".join(lines) + "\n")
 
 
+@lru_cache
 def whole_law(arch) -> float:
     work = work_of(Workload("prefill", arch), AT)
     return 1.0 + work.macs / 1e7 + work.kernels / 50
@@ -65,7 +67,7 @@ def test_wrong_measurements_say_where(text: str, says: str, tmp_path: Path, caps
 
 def test_a_fit_does_not_replace_measured_units(tmp_path: Path, capsys) -> None:
     assert profile() == 0
-    measurements(tmp_path / "times.csv", whole_law)
+    measurements(tmp_path / "times.csv", whole_law, n=10)
     assert profile("--from", "times.csv") == 2
     assert "contains measured units" in capsys.readouterr().err
     assert profile("--from", "times.csv", "--check") == 2
