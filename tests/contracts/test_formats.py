@@ -24,9 +24,7 @@ from supernet import Transformer
 from tests import shipments
 from tests.nas.runs import full_disk
 
-SLOW = ("executorch",)
-"""Formats that are tried on one architecture of each family instead of two."""
-NAMES = [name for name in formats.names() if name not in ("gguf", *SLOW)]
+NAMES = [name for name in formats.names() if name != "gguf"]
 """GGUF files take models like Llama alone: tests/nas/stages/export/test_gguf.py."""
 TEXT = "12+3=4"
 WITHOUT_US = """
@@ -85,5 +83,4 @@ class ShippedFormatContract(FormatContract):
         assert [path.name for path in tmp_path.iterdir()] == ["small"]
 
 
-globals().update(suites(ShippedFormatContract, *NAMES))
-globals().update(suites(ShippedFormatContract, *SLOW, n_subnets=1))
+globals().update(suites(ShippedFormatContract, *NAMES, n_subnets=1))  # make roundtrip exports twenty of each family
