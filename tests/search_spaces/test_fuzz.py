@@ -19,7 +19,7 @@ from search_spaces.files.loader import space_from_data, space_from_text
 TEXTS = {name: files("search_spaces").joinpath(f"{name}.yaml").read_text("utf-8") for name in shipped_spaces()}
 DATA = {name: yaml.safe_load(text) for name, text in TEXTS.items()}
 ARCHS = {name: load_space(name).sample(random.Random(1)).to_dict() for name in TEXTS}
-QUIET = settings(deadline=None, max_examples=250,
+QUIET = settings(deadline=None, max_examples=100,
                  suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example])
 
 words = st.sampled_from(["", "none", "all", "all/2", "all/99", "scaled", "full", "width/n_heads", "7/n_heads",
