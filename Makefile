@@ -24,6 +24,8 @@ install: $(VENV)/.installed ## install the program into .venv
 demo: $(VENV)/.installed ## run the whole pipeline on the bundled sample text
 	$(BIN)/nas run examples/demo.yaml
 
+# Containers often set it. The tests start hundreds of processes, and each would compile all modules again.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.installed-dev ## run the tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 

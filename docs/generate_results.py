@@ -317,6 +317,27 @@ def tasks() -> str:
         "largest": metrics("largest")}) + source("tasks", rows.values())
 
 
+SHARES = {"51/100": "half", "1/4": "a quarter", "1/8": "an eighth"}
+"""Budgets of `shrink_pretrained` in words; three of six layers take slightly more than half."""
+PRUNED = ("layers", "uniform", "importance")
+"""Methods of `shrink_pretrained` that prune to the same budget without a search."""
+
+
+def _shrunk_summary() -> str:
+    """Accuracy of a shrunken encoder, first seed: the pick of a search, and the best of the pruned models."""
+    rows = {(budget, method): row for (budget, method, seed), row in
+            latest("shrink_pretrained", "budget", "method", "seed").items() if seed == "0"}
+    parts = []
+    for budget, share in SHARES.items():
+        if (budget, "search") in rows:
+            pruned = [rows[budget, method] for method in PRUNED if (budget, method) in rows]
+            best = max((row["accuracy"] for row in pruned), key=float, default="")
+            parts.append(f"{fixed(rows[budget, 'search']['accuracy'], 3)} at {share} of the latency "
+                         f"({f'pruned: {fixed(best, 3)}' if best else 'pruning does not get there'})")
+    return ("**Start from a pretrained model.** MiniLM, fine-tuned on SST-2, has an accuracy of "
+            f"{fixed(rows['1', 'whole']['accuracy'], 3)}. Searched smaller versions have {', '.join(parts)}.")
+
+
 def summary() -> str:
     """The list below the table of the README."""
     gaps = latest("measured_subnets", "device")["all",]
@@ -330,6 +351,7 @@ def summary() -> str:
         return f"{', '.join(most)} and {last}"
 
     return "".join(f"- {line}\n" for line in (
+        _shrunk_summary(),
         f"**Latency of searched models.** In {gaps['n_subnets']} measurements of whole models in three runtimes, the "
         f"prediction is off by {percent(gaps['median_gap'])} in the median and by {percent(gaps['max_gap'])} at most.",
         "**Retraining.** With the supernet as teacher, three models of a WikiText-2 search "
