@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hardware_profiles.profile import stored_names
 from nas import api
 from nas.core.evaluation import load_supernet, prepare
 from nas.core.measures import parse_measure
@@ -107,6 +108,14 @@ class Experiment:
         self.make("whole", lambda out: api.retrain(IMPORTED, settings, out=out, run="whole", task="classification",
                                                    data=self.source))
 
+    def space(self) -> None:
+        """The search space around the fine-tuned model, and the latencies of its units on the device."""
+        if not Path(SPACE).exists():
+            api.space_from(f"{MODELS}/whole", SPACE, keep=KEPT, least=self.options.least,
+                           choices=self.options.choices)
+        if self.options.device and self.options.device not in stored_names():
+            api.profile(self.options.device, SPACE, self.options.profile_budget)
+
     def smaller(self, method: str, share: Fraction, seed: int) -> tuple[str, int]:
         """A retrained model within a share of the cost, and all steps that it is charged with."""
         steps = int(self.options.steps)
@@ -133,9 +142,6 @@ class Experiment:
 
     def _searched(self) -> None:
         """The supernet and its search; both resume by themselves."""
-        if not Path(SPACE).exists():
-            api.space_from(f"{MODELS}/whole", SPACE, keep=KEPT, least=self.options.least,
-                           choices=self.options.choices)
         with self.timed(SUPERNET):
             training = {**self.settings(self.supernet_steps), "strategy": "single", "order_score": "taylor"}
             api.train(SPACE, None, SUPERNET, training=training, init=f"{MODELS}/whole", check=False)

@@ -14,10 +14,10 @@ fine-tuned and teaches everything that is made from it (its logits). Methods:
 - layers, uniform, importance: nas prune-to.
 - scratch: the largest of the space encoder-small, from scratch; it is smaller than every budget of MiniLM.
 
-A budget is a share of the whole model's multiply-adds, or of its latency on a --device that is profiled in --work for
-the space there. A method that cannot meet a budget has no row. Every training and pick is kept in --work: rerun to
-resume. Prints one JSON line for each row. Differences are to the whole model on the
-same examples, with standard errors.
+A budget is a share of the whole model's multiply-adds, or of its latency on a --device, which is profiled first (leave
+the machine alone meanwhile). A method that cannot meet a budget has no row. Every training and pick is kept in --work:
+rerun to resume. Prints one JSON line for each row. Differences are to the whole model on the same examples, with
+standard errors.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--context", type=int, default=64, help="longest sequence; costs are those of this length")
     parser.add_argument("--precision", default="auto", help="of trainings: auto, fp32 or bf16; reports are in fp32")
-    parser.add_argument("--device", help="a device profiled for the space; the budget is then its latency")
+    parser.add_argument("--device", help="the device whose latency is the budget, such as cpu-onnxruntime")
+    parser.add_argument("--profile-budget", default="4m", help="time for its profile")
     _results.add_option(parser)
     return parser.parse_args()
 
@@ -97,6 +98,7 @@ def main() -> None:
 
     options.whole_steps = options.whole_steps or options.steps
     experiment.whole()
+    experiment.space()
     report("whole", "1", "whole", 0, options.whole_steps)
     for seed in map(int, options.seeds.split(",")):
         for budget in options.budgets.split(","):
