@@ -40,7 +40,7 @@ def profile(
                                           help="A device (see nas devices) or a YAML file.")],
     space: Annotated[str | None, typer.Option(
         "--space", metavar="SPACE", autocompletion=_complete.spaces, show_default=False,
-        help="Search space to profile, or the folder of a run, to use its vocabulary size. Default: the space "
+        help="Search space to profile, or a run, to use its vocabulary size. Default: the space "
              "profiled last.")] = None,
     budget: Annotated[str, typer.Option(
         "--budget", metavar="TIME", help="Total time including compilation, such as 90s, 3m or 1h.")] = "3m",

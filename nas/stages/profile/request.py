@@ -20,8 +20,8 @@ class ProfileRequest:
 
     Args:
         device: a shipped device, a YAML file, or a profile that was made here.
-        space: the search space to profile: a name, a YAML file, or a run's folder, whose vocabulary may
-            differ. By default the one that was profiled last.
+        space: the search space to profile: a name, a YAML file, or a run by its name or folder, whose vocabulary
+            may differ. By default the one that was profiled last.
         budget_s: seconds for everything, compiling included.
         out: the profile's folder; by default that of the device's name.
         phase: prefill, decode or both; by default what the device file says.

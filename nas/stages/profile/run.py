@@ -17,7 +17,7 @@ from hardware_profiles.latency import LatencyModel
 from hardware_profiles.profile import load_device, named_folder, read_stored
 from hardware_profiles.provenance import ProfileWarning
 from nas.core.evaluation import prepare
-from nas.core.names import CONFIG
+from nas.core.names import CONFIG, ROOT
 from nas.core.prediction_quality import OFF
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir, locked
@@ -26,7 +26,7 @@ from nas.stages.profile.check import ProfileCheck, check
 from nas.stages.profile.profiling import PhaseProfile, Profiling
 from nas.stages.profile.request import ProfileRequest, phases_of
 from nas.stages.profile.whole import WholeModelFit, fit_whole
-from search_spaces import InputError, SearchSpace, load_space
+from search_spaces import InputError, SearchSpace, load_space, shipped_spaces
 from search_spaces.errors import Command, Option
 
 TRY_S = 20.0
@@ -137,9 +137,9 @@ def why_too_short(device: Device, space: SearchSpace, budget_s: float) -> tuple[
 
 def load_profiled_space(name: str) -> SearchSpace:
     """A space by its name or file, or that of a run, whose vocabulary and classes fit the run's data."""
-    if not (Path(name) / CONFIG).is_file():
-        return load_space(name)
-    return prepare(RunDir.open(str(Path(name).absolute()))).space
+    named = (Path(name), *(() if name in shipped_spaces() or Path(name).is_file() else (ROOT / name,)))
+    folder = next((folder for folder in named if (folder / CONFIG).is_file()), None)
+    return load_space(name) if folder is None else prepare(RunDir.open(str(folder.absolute()))).space
 
 
 def _last_space(folder: Path) -> str:

@@ -21,12 +21,16 @@ from hardware_profiles.runtimes import torch_eager
 from hardware_profiles.transports import ssh
 from nas import api
 from nas.cli import main
+from nas.core.config import make_run_config
+from nas.core.evaluation import prepare
 from nas.core.prediction_quality import Quality, verdict
-from nas.core.run_dir import locked
+from nas.core.run_dir import RunDir, locked
 from nas.core.timing.workloads import Workload
 from nas.stages.profile.choice import draw_models
+from nas.stages.profile.run import load_profiled_space
 from nas.terminal.bar import WorkBar
 from search_spaces import InputError, load_space
+from supernet.train.recipe import Recipe
 from tests.nas.stages.profile.made_up import (
     AT,
     DEVICE,
@@ -373,3 +377,11 @@ def test_a_device_that_cannot_be_reached_is_told_before_anything_is_compiled(mon
     monkeypatch.setattr("nas.core.timing.compiling.Compiler.compile_all", lambda *_: pytest.fail("it compiled"))
     assert main(["profile", "far.yaml", "--space", "lm-tiny"]) == 2
     assert "far: " in capsys.readouterr().err
+
+
+def test_the_space_of_a_run_may_be_given_by_its_name() -> None:
+    run = RunDir.create("mine", make_run_config("lm-tiny", "lm", {"vocab_size": 300}, Recipe()))
+    vocab = prepare(run).space.vocab_size
+    assert [load_profiled_space(name).vocab_size for name in ("mine", "runs/mine")] == [vocab, vocab]
+    RunDir.create("lm-tiny", run.config())
+    assert load_profiled_space("lm-tiny").vocab_size != vocab, "shipped spaces come first"
