@@ -22,7 +22,8 @@ OF_SUPERNETS = ("strategy", "n_random", "distill", "distill_features", "order_at
 
 FINE_TUNING = Recipe(optimiser="adamw", lr=5e-5, final_lr=0.0, batch_size=32, steps=4000, warmup=400, weight_decay=0.01,
                      beta2=0.999, distill_features=0.1)
-"""The defaults of runs that start from a trained model: those with which BERT and its relatives are fine-tuned."""
+"""The defaults of runs that start from a trained model: those with which BERT and its relatives are fine-tuned. The
+dropout rate is that of the model's family."""
 
 
 def _data_as_text(value: Any) -> Any:

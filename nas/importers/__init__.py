@@ -7,7 +7,8 @@ from nas.importers._checkpoint import Checkpoint
 from nas.importers._conversion import ImportedModel, convert, stock_models, stock_tensors
 from nas.importers._heads import with_task_head
 from nas.importers._hub import fetch
-from nas.importers._registry import by_model_type, registry
+from nas.importers._registry import by_model_type, registry, usual_dropout
 
 __all__ = ["HEADS", "Checkpoint", "ImportWishes", "ImportedModel", "Importer", "NotExpressibleError", "StockModel",
-           "by_model_type", "convert", "fetch", "registry", "stock_models", "stock_tensors", "with_task_head"]
+           "by_model_type", "convert", "fetch", "registry", "stock_models", "stock_tensors",
+           "usual_dropout", "with_task_head"]

@@ -160,6 +160,7 @@ class Importer:
         zeros: by the names of tensors that mean nothing where all are zero, their shape in a model.
         help: one line for the reference.
         private_fields: fields of a written config that only `read` knows; exports leave them out.
+        dropout: the default dropout rate of fine-tuning; 0 for families that are trained without dropout.
     """
 
     name: str
@@ -169,6 +170,7 @@ class Importer:
     zeros: Mapping[str, Callable[[Architecture], tuple[int, ...]]] = field(default_factory=dict)
     help: str = ""
     private_fields: tuple[str, ...] = ()
+    dropout: float = 0.1
 
 
 def same(ours: str, theirs: str, *names: str) -> list[Link]:

@@ -34,6 +34,12 @@ def _faults(declared: Importer, owners: dict[str, str]) -> Iterable[Fault]:
                                        "declares")
 
 
+def usual_dropout(model_type: str) -> float:
+    """The default dropout rate of fine-tuning for a `model_type`, known or not."""
+    return next((importer.dropout for importer in registry().values() if model_type in importer.model_types),
+                Importer.dropout)
+
+
 def by_model_type(model_type: object, where: str) -> Importer:
     """The importer of a `model_type`. Raises InputError with those that are known."""
     known = {name: importer for importer in registry().values() for name in importer.model_types}

@@ -135,4 +135,5 @@ def write(arch: Architecture, model_type: str) -> dict[str, Any]:
 
 IMPORTER = Importer(
     name="llama", model_types={"llama": "Llama, SmolLM", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"},
-    read=read, write=write, help="Llama, SmolLM, Mistral, Qwen2, Qwen3", private_fields=(GROUPED,))
+    read=read, write=write, help="Llama, SmolLM, Mistral, Qwen2, Qwen3", private_fields=(GROUPED,),
+    dropout=0.0)

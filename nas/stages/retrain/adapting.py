@@ -13,7 +13,7 @@ from nas.core.names import SUBNETS
 from nas.core.run_dir import RunDir, digest
 from nas.core.space_around import fixed_space
 from nas.core.subnet import HistoryStep, Subnet, write_subnet
-from nas.importers import with_task_head
+from nas.importers import usual_dropout, with_task_head
 from nas.stages.retrain.request import RetrainRequest
 from nas.tasks.base import Prepared, Task
 from search_spaces import Architecture, InputError
@@ -49,8 +49,12 @@ def adapt(request: RetrainRequest) -> tuple[RetrainRequest, Subnet, Prepared]:
         seed = run.config().training.seed
         run.write_manifest({"data_fingerprint": prepared.fingerprint, "seed": seed}, {"step": 0, "workers": 1})
         subnet = _adapted(source, run, prepared, seed)
-    teacher = "none" if request.teacher == "supernet" else request.teacher
-    return replace(request, subnet=str(subnet.path), teacher=teacher), subnet, prepared
+    return replace(request, subnet=str(subnet.path), teacher=_teacher(request)), subnet, prepared
+
+
+def _teacher(request: RetrainRequest) -> str:
+    """The requested teacher; none by default, because there is no supernet."""
+    return "none" if request.teacher == "supernet" else request.teacher
 
 
 def _opened(source: Subnet, task: Task, arch: Architecture, request: RetrainRequest) -> tuple[RunDir, bool]:
@@ -58,7 +62,8 @@ def _opened(source: Subnet, task: Task, arch: Architecture, request: RetrainRequ
     name = request.run or f"{source.path.resolve().name}-{task.name}"
     if "tokenizer" in request.data:
         raise InputError(Option("data"), f"tokenizer cannot be set: the tokenizer of {source.path} is used")
-    recipe = make_recipe({key: value for key, value in request.training.items() if key in OF_RUN}, FINE_TUNING)
+    recipe = make_recipe({key: value for key, value in request.training.items() if key in OF_RUN},
+                         FINE_TUNING.model_copy(update={"dropout": usual_dropout(source.facts.model_type)}))
     config = make_run_config(str(source.path), task.name, {"tokenizer": str(source.path), **request.data}, recipe)
     text = fixed_space(arch, source.path.resolve().name)
     if not RunDir(name).config_path.is_file():

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from nas.core.config import FINE_TUNING
 from nas.core.evaluation import load_supernet, place, prepare
 from nas.core.heads import with_head
 from nas.core.names import CONFIG
 from nas.core.progress import StageProgress
 from nas.core.run_dir import RunDir, folder_of_run, write_json
 from nas.core.subnet import Subnet
+from nas.importers import usual_dropout
 from nas.tasks.base import Prepared
 from search_spaces import Architecture, InputError, SearchSpace
 from search_spaces.errors import Command, Option
@@ -111,6 +113,15 @@ def task_and_data(name: str) -> tuple[str, dict[str, str]]:
         return config.task, dict(config.data)
     facts = Subnet.open(name).facts
     return facts.task, {**({"tokenizer": name} if facts.brings_tokenizer else {}), **facts.data}
+
+
+def fine_tuning_recipe(name: str) -> Recipe:
+    """The default training settings of a supernet that starts from a model. Raises InputError."""
+    if (folder_of_run(name) / CONFIG).is_file():
+        dropout = RunDir.open(name).config().training.dropout
+    else:
+        dropout = usual_dropout(Subnet.open(name).facts.model_type)
+    return FINE_TUNING.model_copy(update={"dropout": dropout})
 
 
 def check_fits(trained: StartModel, prepared: Prepared) -> str:

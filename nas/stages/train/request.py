@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nas import tasks
-from nas.core.config import FINE_TUNING, RunConfig, make_recipe, make_run_config
+from nas.core.config import RunConfig, make_recipe, make_run_config
 from nas.core.evaluation import pick_device
 from nas.core.training_budget import with_steps
-from nas.stages.train.init import task_and_data
+from nas.stages.train.init import fine_tuning_recipe, task_and_data
 from search_spaces import Fault, InputError, load_space
 from search_spaces.errors import Option
 from supernet.train.recipe import Recipe
@@ -62,7 +62,7 @@ class TrainRequest:
         """The config of a new run. Raises InputError with all faults."""
         assert self.space is not None, "see __post_init__"
         task, data = self._task_and_data()
-        base = tasks.get(task).recipe if self.init is None else FINE_TUNING
+        base = tasks.get(task).recipe if self.init is None else fine_tuning_recipe(self.init)
         recipe = make_recipe(with_steps(self.training, self.space, base), base)
         config = make_run_config(self.space, task, data, recipe, self.init)
         if config.init is not None and config.training.order_at:

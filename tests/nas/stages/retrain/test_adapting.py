@@ -9,7 +9,9 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from nas import api
+from nas.core.run_dir import RunDir
 from nas.core.subnet import Subnet
+from nas.stages.train.init import fine_tuning_recipe
 from search_spaces import InputError
 from tests.contracts.test_importers import DECODER, GPT2, SEQ2SEQ, SMALL, T5, WORDS, imported, pretrained
 
@@ -113,6 +115,16 @@ def test_models_with_a_head_keep_it(cls: str, config: dict, task: str, data: dic
         assert set(found.facts.metrics) == {"loss", "accuracy", "bleu", "exact_match"}
 
 
+@pytest.mark.parametrize(("cls", "config", "rate"), [("GPT2LMHeadModel", GPT2, 0.1), ("LlamaForCausalLM", DECODER, 0)])
+def test_dropout_is_that_of_the_family(cls: str, config: dict, rate: float, rows: dict[str, str]) -> None:
+    """Llama and its relatives are trained without; supernets that start from such a model, too."""
+    model(cls, {**config, "eos_token_id": 3})
+    tuned = api.retrain("ours", TRAINING, task="lm", data=rows, run="own")
+    assert RunDir.open("own").config().training.dropout == rate
+    assert fine_tuning_recipe(str(tuned.path)).dropout == fine_tuning_recipe("ours").dropout == rate
+    assert fine_tuning_recipe("own").dropout == rate
+
+
 def test_the_same_command_is_done_once(rows: dict[str, str]) -> None:
     model("BertModel", SMALL)
     first = api.retrain("ours", TRAINING, task="classification", data=rows, run="own")
@@ -141,6 +153,6 @@ def test_refusals(more: dict, says: str, rows: dict[str, str]) -> None:
     if "run" in more:
         api.retrain("ours", TRAINING, task="classification", data=rows, run="own")
     with pytest.raises(InputError) as caught:
-        api.retrain("ours", TRAINING, **{"task": "classification", "data": rows, **more})
+        api.retrain("ours", **{"training": TRAINING, "task": "classification", "data": rows, **more})
     assert says in str(caught.value)
     assert not Path("runs/ours-classification").exists()
