@@ -14,6 +14,7 @@ from nas.core.run_dir import RunDir, digest
 from nas.core.space_around import fixed_space
 from nas.core.subnet import HistoryStep, Subnet, write_subnet
 from nas.importers import usual_dropout, with_task_head
+from nas.stages.retrain.config import make_config
 from nas.stages.retrain.request import RetrainRequest
 from nas.tasks.base import Prepared, Task
 from search_spaces import Architecture, InputError
@@ -37,6 +38,7 @@ def adapt(request: RetrainRequest) -> tuple[RetrainRequest, Subnet, Prepared]:
     if (source.path / QUANTISATION).exists():
         raise InputError(request.subnet, "has quantised or pruned weights, which training would undo; use the subnet "
                                          "it was made from")
+    make_config(replace(request, teacher=_teacher(request)), FINE_TUNING, subnet="", out="")  # before reading the data
     arch = with_task_head(source.arch, task.head, model_type=source.facts.model_type)
     run, new = _opened(source, task, arch, request)
     with run.locked():

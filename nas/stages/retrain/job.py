@@ -107,6 +107,7 @@ def make_job(subnet: Subnet, prepared: Prepared, request: RetrainRequest) -> Ret
     work = run.path / "retraining" / f"{path.name}-{config.digest}"
     job = RetrainJob(subnet, run, config, teacher, work, out)
     if job.find_result() is None:
+        _check_other_result(out)
         check_free(out)
         _check_others(job)
     return job
@@ -150,6 +151,17 @@ def _inputs(subnet: Subnet, run: RunDir, prepared: Prepared, teacher: Subnet | N
     if request.teacher == "supernet" or request.theseus:
         inputs["weights of the supernet"] = digest(run.weights_path)[:16]
     return inputs
+
+
+def _check_other_result(out: Path) -> None:
+    """Raises InputError if a folder is the result of another retraining."""
+    try:
+        steps = Subnet.open(str(out)).facts.made if out.exists() else ()
+    except InputError:
+        return
+    if steps and steps[-1].stage == "retrain":
+        raise InputError(str(out), "exists, retrained with other settings or inputs; delete it, or name another folder "
+                                   f"with {Option('out')}")
 
 
 def _check_others(job: RetrainJob) -> None:

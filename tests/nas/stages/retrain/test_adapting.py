@@ -144,6 +144,7 @@ def test_the_same_command_is_done_once(rows: dict[str, str]) -> None:
     ({"data": {"train": "nowhere.tsv"}}, "nowhere.tsv: no such file"),
     ({"data": {"train": "rows.tsv", "pair": "nothing"}}, "has no column 'nothing'; it has: text, label, other"),
     ({"task": None}, "data: applies only to fine-tuning for another task; add task"),
+    ({"training": {**TRAINING, "stebs": 1}, "data": {"train": "nowhere.tsv"}}, "did you mean steps?"),
     ({"theseus": True}, "theseus: needs a supernet; it cannot be combined with task"),
     ({"run": "own", "data": {"train": "rows.tsv", "limit": 30}},
      "runs/own: exists: data.limit is not given in the run, requested: 30; name another run with run"),

@@ -93,7 +93,8 @@ class TestResult:
         code, out, _ = nas(capsys, *command, "--json")
         assert json.loads(out)["subnets"][0]["folder"] == f"{subnet.path}-retrained"
         assert learned(f"{subnet.path}-retrained") == made
-        assert "exists; delete it, or name another folder with --out" in refused(capsys, *command, *sets(lr=0.5))
+        says = refused(capsys, *command, *sets(lr=0.5))
+        assert "exists, retrained with other settings or inputs; delete it, or name another folder" in says
 
     def test_json_has_everything(self, capsys, subnet):
         code, out, _ = nas(capsys, "retrain", str(subnet.path), "--out", "mine", "--json", *sets(steps=2))
