@@ -80,7 +80,7 @@ def _lines(arch: Architecture, name: str, around: SpaceOptions) -> Iterator[str]
         yield f"# The architecture of {around.of}."
     else:
         yield f"# A search space around {around.of}: its largest architecture is the model itself."
-        yield "# Every list can be shortened or extended; the largest value of each must stay."
+        yield "# Every list can be shortened or extended; the largest value of each must stay. Train it with --init."
     for key, value in (("schema_version", 1), ("name", name), ("family", arch.family),
                        ("vocab_size", arch.vocab_size), ("context", arch.context)):
         yield f"{key}: {_yaml(value)}"

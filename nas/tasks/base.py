@@ -19,7 +19,7 @@ from nas.tasks.options import SPLITS, WHERE, Options, parse
 from nas.tasks.sources import Rows, read_splits, take_off, thin
 from nas.tasks.tokenizer import BroughtTokenizer, is_own, open_tokenizer, train_tokenizer
 from search_spaces.architecture import Architecture
-from search_spaces.errors import Command, Fault, InputError
+from search_spaces.errors import Command, Fault, InputError, Option
 from search_spaces.space.search_space import SearchSpace
 from supernet.batch import Batch, Split
 from supernet.train.recipe import Recipe
@@ -180,7 +180,8 @@ class Task(ABC):
             size, reason = self.embedded_vocab, "the bundled data are meant for"
             notes.append(f"the bundled data use a vocabulary of {size:,}, not the {space.vocab_size:,} of the space; "
                          "the data option vocab_size changes it")
-        return train_tokenizer(self.texts(rows), size, reason)
+        hint = f"; a space around a trained model needs {Option('init')}" if reason == "the space has" else ""
+        return train_tokenizer(self.texts(rows), size, reason, hint)
 
     def _brought(self, brought: Tokenizer | BroughtTokenizer, space: SearchSpace) -> Tokenizer | BroughtTokenizer:
         """The user's tokenizer. Raises InputError if the task or the space cannot use it."""

@@ -102,7 +102,7 @@ def _listed_specials(path: Path) -> dict[str, int]:
     return {str(name): i for name, i in listed.items() if type(i) is int} if isinstance(listed, dict) else {}
 
 
-def train_tokenizer(texts: Iterable[str], vocab_size: int, reason: str) -> Tokenizer:
+def train_tokenizer(texts: Iterable[str], vocab_size: int, reason: str, hint: str = "") -> Tokenizer:
     """A tokeniser of exactly `vocab_size` pieces.
 
     The alphabet contains only seen bytes, so that small vocabularies are not filled with unused ones; other bytes
@@ -110,6 +110,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int, reason: str) -> Token
 
     Args:
         reason: subject of the message about the size.
+        hint: end of the message about too little text.
 
     Raises:
         InputError: the text yields fewer pieces, or its bytes alone are more.
@@ -121,16 +122,16 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int, reason: str) -> Token
     tokenizer.train_from_iterator(_without_specials(texts), trainer)
     got = tokenizer.get_vocab_size()
     if got != vocab_size:
-        raise InputError(WHERE, [Fault("vocab_size", _misfit(vocab_size, got, reason))])
+        raise InputError(WHERE, [Fault("vocab_size", _misfit(vocab_size, got, reason, hint))])
     return tokenizer
 
 
-def _misfit(n: int, got: int, reason: str) -> str:
+def _misfit(n: int, got: int, reason: str, hint: str) -> str:
     if got > n:
         return f"{n:,} is too small: the bytes of the training text and the special tokens alone take {got:,} " \
                f"tokens; give {Setting('data', 'vocab_size', got)} or more"
     return f"{reason} {n:,} tokens, but the training text yields only {got:,}; " \
-           f"give {Setting('data', 'vocab_size', got)} or more text"
+           f"give {Setting('data', 'vocab_size', got)} or more text{hint}"
 
 
 def _without_specials(texts: Iterable[str]) -> Iterator[str]:

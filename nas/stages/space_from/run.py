@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,17 @@ from supernet.compression.quantised import dequantised
 
 @dataclass(frozen=True)
 class SpaceFromResult:
-    """The written space."""
+    """The written space.
+
+    Args:
+        subnet: the model it is around.
+        needed: options that training the space from this model needs, besides a name.
+    """
 
     path: Path
     space: SearchSpace
+    subnet: str
+    needed: Mapping[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
         """For a program."""
@@ -55,7 +63,13 @@ def run(request: SpaceFromRequest) -> SpaceFromResult:
             temporary.write_text(text, "utf-8")
     except OSError as error:
         raise InputError(str(path), f"cannot be written ({error.strerror})") from None
-    return SpaceFromResult(path, space)
+    return SpaceFromResult(path, space, request.subnet, _needed(subnet, request))
+
+
+def _needed(subnet: Subnet, request: SpaceFromRequest) -> dict[str, Any]:
+    """A task if the model has none, or a new head; data if it has no run."""
+    task = {} if subnet.facts.task and request.classes is None else {"task": "TASK"}
+    return {**task, **({"data": {"train": "FILE"}} if task or not subnet.facts.run else {})}
 
 
 def _with_classes(subnet: Subnet, request: SpaceFromRequest) -> Architecture:

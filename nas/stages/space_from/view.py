@@ -11,5 +11,8 @@ from search_spaces.errors import Command
 
 def space_lines(result: SpaceFromResult) -> Text:
     """Where it is, how large, and what to do next."""
-    return Text(f"{result.path}: {result.space.size():,} architectures; the largest is the model\n"
-                f"show it: {shell_command(Command('show', str(result.path)))}", no_wrap=True, overflow="ignore")
+    path = str(result.path)
+    train = Command("train", space=path, init=result.subnet, run="NAME", **result.needed)
+    return Text(f"{path}: {result.space.size():,} architectures; the largest is the model\n"
+                f"show it: {shell_command(Command('show', path))}\n"
+                f"train it: {shell_command(train)}", no_wrap=True, overflow="ignore")

@@ -52,8 +52,9 @@ class TrainRequest:
         needed = ("space", "run") if self.init is not None else ("space", "task", "run")
         missing = [str(Option(name)) for name in needed if getattr(self, name) is None]
         if self.resume is None and missing:
-            raise InputError("", f"a new run needs {' and '.join(missing)}; resume an old one with {Option('resume')} "
-                                 "NAME")
+            start = f", or {Option('init')} SUBNET to start from a trained model" if self.task is None else ""
+            raise InputError("", f"a new run needs {' and '.join(missing)}{start if self.init is None else ''}; resume "
+                                 f"an old one with {Option('resume')} NAME")
         if self.resume is not None and self.run not in (None, self.resume):
             raise InputError(Option("run"), f"is allowed for a new run only; {Option('resume')} {self.resume} resumes "
                                             "an existing one")

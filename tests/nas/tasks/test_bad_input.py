@@ -134,7 +134,7 @@ def test_parallel_files_of_unequal_length(prepare: Prepare, files: Files, tmp_pa
 def test_too_large_and_too_small_vocabularies(prepare: Prepare, files: Files) -> None:
     says = told(prepare, "lm", files["lm"], vocab_size=4096)
     found = re.fullmatch(r"data: vocab_size: the space has 4,096 tokens, but the training text yields only (\d+); "
-                         r"give data vocab_size=\1 or more text", says)
+                         r"give data vocab_size=\1 or more text; a space around a trained model needs init", says)
     assert found
     assert prepare("lm", {**files["lm"], "vocab_size": found[1]}, vocab_size=4096).space.vocab_size == int(found[1])
     assert "you requested 5,000 tokens" in told(prepare, "lm", {**files["lm"], "vocab_size": 5000}, folder="x")

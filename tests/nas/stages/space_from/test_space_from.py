@@ -13,6 +13,7 @@ from nas.core.subnet import HistoryStep, SubnetFacts, write_subnet
 from nas.importers import Checkpoint, ImportWishes, convert, stock_models
 from nas.stages.space_from.request import SpaceFromRequest
 from nas.stages.space_from.run import run
+from nas.stages.space_from.view import space_lines
 from search_spaces import InputError, load_space
 from supernet import Transformer
 from tests.contracts.test_importers import CASES, DECODER, SMALL, pretrained, tokenizer
@@ -97,6 +98,19 @@ def test_a_new_classifier_replaces_the_head(tmp_path: Path) -> None:
     space = run(SpaceFromRequest(subnet(tmp_path / "ours", arch), tmp_path / "own.yaml", classes=5)).space
     assert space.largest().head.kind == "classifier" and space.n_classes == 5
     assert space.largest().encoder == arch.encoder
+
+
+@pytest.mark.parametrize(("facts", "classes", "options"), [
+    ({"task": "lm", "run": "runs/a"}, None, ""), ({"task": "lm", "run": ""}, None, " --data train=FILE"),
+    ({"task": "", "run": ""}, 5, " --task TASK --data train=FILE"),
+])
+def test_the_next_command_trains_the_space(facts: dict, classes: int | None, options: str, tmp_path: Path) -> None:
+    arch = architecture(tmp_path, *CASES["llama" if facts["task"] else "bert"][0])
+    known = SubnetFacts(key=arch.key, made=(HistoryStep(stage="import"),), **facts)
+    write_subnet(tmp_path / "ours", Transformer(arch, seed=0), tokenizer(), known)
+    result = run(SpaceFromRequest(str(tmp_path / "ours"), tmp_path / "own.yaml", classes=classes))
+    assert space_lines(result).plain.endswith(
+        f"train it: nas train --space {tmp_path}/own.yaml --init {tmp_path}/ours --run NAME{options}")
 
 
 @pytest.mark.parametrize(("wrong", "says"), [

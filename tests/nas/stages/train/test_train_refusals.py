@@ -49,7 +49,7 @@ def test_a_folder_of_other_things_is_left_alone(capsys, here):
 @pytest.mark.parametrize(("left_out", "says"), [
     (("--space", "--task", "--run"), "a new run needs --space and --task and --run"),
     (("--run",), "a new run needs --run; resume an old one with --resume NAME"),
-    (("--task",), "a new run needs --task"),
+    (("--task",), "a new run needs --task, or --init SUBNET to start from a trained model; resume an old one"),
 ])
 def test_missing_options(capsys, left_out, says):
     argv = options("a")
