@@ -81,7 +81,8 @@ class PretrainedSettings:
     def shorter(self, name: str, wanted: int | None, longest: int) -> int:
         """The requested context, at most that of the model. Raises InputError."""
         if wanted is not None and wanted > longest:
-            raise self.fault(name, f"{wanted:,} is not allowed; allowed: 1 to {longest:,}, the model's context")
+            raise InputError(str(Option("context")), f"{wanted:,} is not allowed; allowed: 1 to {longest:,}, the "
+                                                     f"{name} of {self.where}")
         return wanted or longest
 
     def head(self, wanted: str | None, by_ending: Mapping[str, str], possible: Sequence[str]) -> str:

@@ -170,6 +170,8 @@ def test_a_shorter_context_makes_a_sliding_window_harmless(tmp_path: Path) -> No
     with pytest.raises(InputError, match="sliding_window: 16 is shorter than the context of 34"):
         imported(folder, tmp_path / "ours")
     assert imported(folder, tmp_path / "ours", context=16).subnet.arch.context == 16
+    with pytest.raises(InputError, match=r"^context: 99 is not allowed; allowed: 1 to 34, the max_position_embeddings"):
+        imported(folder, tmp_path / "longer", context=99)
 
 
 def changed(folder: Path, **fields: object) -> None:
