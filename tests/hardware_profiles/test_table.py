@@ -127,7 +127,7 @@ def test_a_unit_never_profiled_is_an_error_that_says_what_to_run() -> None:
     arch = samples("lm-small", 1)[0]
     with pytest.raises(InputError, match=r"no prefill latency for .*; run profile\('mine'\)"):
         model("lm-tiny").predict(arch)
-    with pytest.raises(InputError, match="has no decode latencies"):
+    with pytest.raises(InputError, match=r"has no decode latencies \(only prefill\); run"):
         LatencyModel(model("lm-tiny").stored, PriceTable(rows(units_of("lm-tiny"))), "mine").predict(
             samples("lm-tiny")[0], "decode")
     with pytest.raises(InputError, match="'warm' is not allowed; allowed: prefill, decode"):

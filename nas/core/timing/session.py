@@ -115,9 +115,11 @@ class Bench:
     def unit_s(self) -> float:
         """Estimated seconds for compiling or loading one workload, from earlier ones.
 
-        The first of a process, which imports libraries too, counts only where there is no other.
+        The first of a process, which imports libraries too, counts only where there is no other; those that an earlier
+        call compiled count where this one has compiled none.
         """
-        return statistics.mean(self.took_s or self.first_s or [0.0])
+        earlier = [compiled.seconds for compiled in self.compiled.values()]
+        return statistics.mean(self.took_s or self.first_s or earlier or [0.0])
 
     def preparing_s(self, workloads: Iterable[Workload]) -> float:
         """Seconds that preparing workloads would take; nothing for those that are compiled."""
