@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nas.core.commands import flag
 from nas.core.sizes import HARDWARE_STEPS, hardware_step
 from search_spaces import Architecture, InputError
 from search_spaces import registry as kinds
@@ -80,7 +81,8 @@ def _lines(arch: Architecture, name: str, around: SpaceOptions) -> Iterator[str]
         yield f"# The architecture of {around.of}."
     else:
         yield f"# A search space around {around.of}: its largest architecture is the model itself."
-        yield "# Every list can be shortened or extended; the largest value of each must stay. Train it with --init."
+        yield "# Every list can be shortened or extended; the largest value of each must stay. " \
+              f"Train it with {flag('init')}."
     for key, value in (("schema_version", 1), ("name", name), ("family", arch.family),
                        ("vocab_size", arch.vocab_size), ("context", arch.context)):
         yield f"{key}: {_yaml(value)}"
