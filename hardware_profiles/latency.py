@@ -175,9 +175,9 @@ class LatencyModel:
         """The error of a unit without a price: the nearest one that has a price, and what to profile."""
         if not any(known == phase for known, _ in self.table):
             others = " and ".join(dict.fromkeys(known for known, _ in self.table))
-            only = f" (only {others})" if others else ""
+            lacking = f"latencies (only {others})" if others else "latencies"
             remedy = f"run {Command('profile', self.name, phase=phase)}"
-            return InputError(self.name, [Fault("", f"has no {phase} latencies{only}", remedy)])
+            return InputError(self.name, [Fault("", f"has no {phase} {lacking}", remedy)])
         near = [str(other) for known, other in self.table
                 if known == phase and (other.role, other.block.kind) == (unit.role, unit.block.kind)]
         near.sort(key=lambda text: sum(a != b for a, b in zip(text.split(", "), str(unit).split(", "))))
