@@ -114,8 +114,8 @@ class PipelineConfig(_Part):
         return [value] if isinstance(value, dict | PickPart) else value
 
     def run_config(self) -> RunConfig:
-        """The config of the training."""
-        base = tasks.get(self.task).recipe
+        """The config of the training; the check of the file reports an unknown task."""
+        base = tasks.get(self.task).recipe if self.task in tasks.names() else None
         recipe = make_recipe(with_steps(self.training, self.space, base), base)
         return make_run_config(self.space, self.task, self.data, recipe)
 

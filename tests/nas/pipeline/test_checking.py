@@ -140,3 +140,10 @@ def test_a_run_to_calibrate_with_has_to_exist(name: str, says: str, finished: Ca
 
 def test_a_file_that_was_cut_off_is_told_in_the_words_of_yaml() -> None:
     assert told(CONFIG + "devices:") == {"devices": "nothing is not allowed: input should be a list"}
+
+
+def test_an_unknown_task_is_reported_once() -> None:
+    text = "schema_version: 1\nrun: a\nspace: lm-tiny\ntask: lmm\n"
+    with pytest.raises(InputError) as caught:
+        parse_pipeline(text, "a.yaml")
+    assert [fault.key for fault in caught.value.faults] == ["task"]
